@@ -56,6 +56,9 @@ pub(crate) struct Trail {
     changes: AuditMode,
     resource_reads: AuditMode,
     is_for_admins: bool,
+    /// The path below which clients see the server, which is in no record; empty: they see it at the
+    /// root.
+    mount: String,
     /// The path of the repository.
     base: String,
     /// The second path of the data door.
@@ -77,6 +80,7 @@ impl Trail {
             changes,
             resource_reads,
             is_for_admins: via.is_admin(),
+            mount: ldp.mount.clone(),
             base: ldp.base.clone(),
             prefix: config.data.prefix.clone(),
             user,
@@ -137,6 +141,17 @@ impl Trail {
         below.unwrap_or(route)
     }
 
+    /// A path that clients see, as the server itself names it.
+    fn own<'a>(&self, path: &'a str) -> &'a str {
+        path.strip_prefix(self.mount.as_str()).filter(|below| below.starts_with('/')).unwrap_or(path)
+    }
+
+    /// The path of what was made, decoded, if the target does not say it.
+    fn made(&self, address: &str, target: &str) -> Option<String> {
+        let path = path_of(address);
+        Some(self.own(&path).to_owned()).filter(|made| made != target)
+    }
+
     fn is_resource(&self, route: &str) -> bool {
         let below = route.strip_prefix(self.base.as_str());
         below.is_some_and(|below| below.is_empty() || below == "/" || below == "/{*path}")
@@ -162,7 +177,7 @@ pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, ne
     let Some((kind, mode)) = wanted else {
         let response = next.run(request).await;
         if is_refusal(response.status()) && trail.changes != AuditMode::Off {
-            auditor.refused(asked.event(EventKind::Refusal, &response));
+            auditor.refused(asked.event(&trail, EventKind::Refusal, &response));
         }
         return response;
     };
@@ -176,7 +191,7 @@ pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, ne
     let status = response.status();
     if is_refusal(status) {
         if trail.changes != AuditMode::Off {
-            auditor.refused(asked.event(EventKind::Refusal, &response));
+            auditor.refused(asked.event(&trail, EventKind::Refusal, &response));
         }
         return response;
     }
@@ -184,7 +199,7 @@ pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, ne
     if status == StatusCode::METHOD_NOT_ALLOWED || (is_open_to_readers && !status.is_success()) {
         return response;
     }
-    let event = asked.event(kind, &response);
+    let event = asked.event(&trail, kind, &response);
     // An administrator must not wait for what is broken, in order to repair it. What is staged
     // is no change yet: the record of the commit is written behind it and is waited for.
     let is_awaited = mode != AuditMode::Queued && event.kind != EventKind::Staged;
@@ -228,7 +243,7 @@ struct Open<'trail> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         if let Some(asked) = self.asked.take() {
-            let event = asked.with(EventKind::Change, EventResult::Unknown, &HeaderMap::new());
+            let event = asked.with(self.trail, EventKind::Change, EventResult::Unknown, &HeaderMap::new());
             self.trail.audit.auditor().event_later(&event);
         }
     }
@@ -262,24 +277,25 @@ impl Asked {
         }
     }
 
-    fn event(mut self, kind: EventKind, response: &Response) -> Event {
+    fn event(mut self, trail: &Trail, kind: EventKind, response: &Response) -> Event {
         // A form is recorded as the request that it made.
-        if let Some(acted) = response.extensions().get::<Acted>() {
+        let acted = response.extensions().get::<Acted>();
+        if let Some(acted) = acted {
             self.method = acted.method.clone();
-            self.uri = acted.path.parse().unwrap_or(self.uri);
+            self.uri = trail.own(&acted.path).parse().unwrap_or(self.uri);
         }
-        let made = response.extensions().get::<Acted>().and_then(|acted| acted.made.as_deref()).map(path_of);
-        let event = self.with(kind, EventResult::Status(response.status().as_u16()), response.headers());
+        let event = self.with(trail, kind, EventResult::Status(response.status().as_u16()), response.headers());
+        let made = acted.and_then(|acted| trail.made(acted.made.as_deref()?, &event.target));
         Event { made: made.or(event.made.clone()), ..event }
     }
 
-    fn with(self, kind: EventKind, result: EventResult, answered: &HeaderMap) -> Event {
+    fn with(self, trail: &Trail, kind: EventKind, result: EventResult, answered: &HeaderMap) -> Event {
         let Requester { name, address, request_id } = self.requester;
         let (target, detail) = target_of(&self.uri, kind);
         let text = |name: HeaderName| Some(answered.get(name)?.to_str().ok()?.to_owned());
         // Elsewhere the field leads to another page.
         let is_made = kind == EventKind::Change && result == EventResult::Status(StatusCode::CREATED.as_u16());
-        let made = text(header::LOCATION).filter(|_| is_made).map(|made| path_of(&made));
+        let made = text(header::LOCATION).filter(|_| is_made).and_then(|made| trail.made(&made, &target));
         let (kind, transaction) = match self.transaction {
             Some((id, true)) if kind == EventKind::Change => (EventKind::Staged, Some(id)),
             Some((id, _)) if kind != EventKind::Refusal => (kind, Some(id)),
@@ -290,7 +306,7 @@ impl Asked {
             actor: Actor { token: name, user: self.user, address, agent: as_text(self.agent.as_ref()) },
             request_id,
             detail,
-            made: made.filter(|made| *made != target),
+            made,
             revision: text(header::ETAG),
             bytes: as_text(self.bytes.as_ref()).and_then(|bytes| bytes.parse().ok()),
             ..Event::of(kind, self.method.as_str(), &target, result)

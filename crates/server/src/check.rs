@@ -8,6 +8,9 @@ use jiff::Timestamp;
 use crate::config::{Config, ListenAddress};
 use crate::{bridges, certificate};
 
+/// Where service managers make folders for services when they start them.
+const RUNTIME: &str = "/run";
+
 /// Something about a configuration that an operator should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -79,7 +82,14 @@ pub fn check_addresses(config: &Config) -> Vec<Finding> {
     if let Some(ListenAddress::Unix(socket)) = &config.listen.http
         && let Some(folder) = socket.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
     {
-        findings.push(Finding::fault(format!("listen.http: there is no folder {}", folder.display())));
+        let what = format!("listen.http: there is no folder {}", folder.display());
+        // What a service has there is gone while it is stopped.
+        findings.push(match folder.starts_with(RUNTIME) {
+            true => Finding::warning(format!(
+                "{what}; a service has it while it runs (RuntimeDirectory= of systemd.exec(5))"
+            )),
+            false => Finding::fault(what),
+        });
     }
     findings
 }
@@ -134,5 +144,9 @@ mod tests {
         }
         config.listen.http = Some(ListenAddress::Unix("/nonexistent/x.sock".into()));
         assert_eq!(check_addresses(&config), [Finding::fault("listen.http: there is no folder /nonexistent")]);
+        config.listen.http = Some(ListenAddress::Unix("/run/no-such-service/x.sock".into()));
+        let found = check_addresses(&config);
+        let [Finding { is_fault: false, what }] = &found[..] else { panic!("{found:?}") };
+        assert!(what.contains("no folder /run/no-such-service; a service has it while it runs"), "{what}");
     }
 }

@@ -102,7 +102,7 @@ async fn serve_app(
     let (http, tls, records) = (shown(addresses.http), shown(addresses.tls), shown(addresses.records));
     let redirect = shown(addresses.redirect);
     tracing::info!(http, http_socket, tls, redirect, records, socket, "listening");
-    let ways = app.ways(addresses.tls);
+    let ways = app.ways(&addresses);
     ready(addresses);
     systemd::notify(systemd::State::Ready);
     let shutdown = async {

@@ -15,6 +15,7 @@ use futures::future::BoxFuture;
 use futures::{Stream, TryStreamExt};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::request::Builder;
+use http::uri::Scheme;
 use http::{HeaderValue, Method, Request, Response, Uri};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
@@ -50,7 +51,8 @@ impl Client {
         }
         let authorization = token.map(bearer).transpose()?;
         let base = server.trim_end_matches('/').to_owned();
-        Ok(Self { transport: Transport::network(ca_cert)?, base, authorization })
+        let is_encrypted = uri.scheme() == Some(&Scheme::HTTPS);
+        Ok(Self { transport: Transport::network(is_encrypted, ca_cert)?, base, authorization })
     }
 
     /// A client of the server that listens on a Unix socket.

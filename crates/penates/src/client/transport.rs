@@ -40,10 +40,11 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// TCP, with TLS that trusts the certificates of `ca_cert`, or those that the system trusts.
-    pub(super) fn network(ca_cert: Option<&Path>) -> anyhow::Result<Self> {
+    /// TCP, with TLS that trusts the certificates of `ca_cert`, or those that the system trusts. A
+    /// connection that is not encrypted needs none of them.
+    pub(super) fn network(is_encrypted: bool, ca_cert: Option<&Path>) -> anyhow::Result<Self> {
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls_config(ca_cert)?)
+            .with_tls_config(tls_config(is_encrypted, ca_cert)?)
             .https_or_http()
             .enable_all_versions()
             .build();
@@ -101,14 +102,18 @@ fn unreachable(error: impl Into<Cause>) -> ClientError {
     ClientError::Unreachable(error.into())
 }
 
-fn tls_config(ca_cert: Option<&Path>) -> anyhow::Result<ClientConfig> {
+fn tls_config(is_encrypted: bool, ca_cert: Option<&Path>) -> anyhow::Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .context("setting up TLS")?;
     let builder = match ca_cert {
         Some(file) => builder.with_root_certificates(roots(file)?),
-        None => builder.with_native_roots().context("reading the certificates that the system trusts")?,
+        None if is_encrypted => builder.with_native_roots().context(
+            "reading the certificates that the system trusts (Debian package ca-certificates; --ca-cert names others)",
+        )?,
+        // A small image has none.
+        None => builder.with_root_certificates(RootCertStore::empty()),
     };
     Ok(builder.with_no_client_auth())
 }
@@ -172,7 +177,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_meets_the_end_of_a_connection_is_repeated_if_it_is_safe() {
         let url = closes_at_the_second().await;
-        let transport = Transport::network(None).unwrap();
+        let transport = Transport::network(false, None).unwrap();
         for _ in 0..3 {
             let response = transport.clone().send(request(&url, Method::GET, empty())).await.unwrap();
             assert_eq!(whole(response).await.unwrap(), "ok");
@@ -182,7 +187,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_that_meets_the_end_of_a_connection_is_not_repeated() {
         let url = closes_at_the_second().await;
-        let transport = Transport::network(None).unwrap();
+        let transport = Transport::network(false, None).unwrap();
         whole(transport.clone().send(request(&url, Method::GET, empty())).await.unwrap()).await.unwrap();
         let changed = transport.send(request(&url, Method::PUT, full("state"))).await;
         assert!(matches!(changed, Err(ClientError::Unreachable(_))), "{changed:?}");

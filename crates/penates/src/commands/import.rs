@@ -4,19 +4,21 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
+use tokio_util::sync::CancellationToken;
 
-use crate::cli::{JobsArgs, OutputArgs, ReachArgs};
+use crate::cli::{JobsArgs, OutputArgs, WriteArgs};
 use crate::exit::CliError;
 use crate::ids::read_ids;
 use crate::ingest::{FailedList, ImportTarget, Ingest, Local, Meter, Mode, Summary, Wanted, failed_paths};
 use crate::output::{Output, human_bytes};
-use crate::reach::{self, IfVacant, Way};
+use crate::reach::{self, Way};
 use crate::{interrupt, local};
 
 /// Arguments of `penates import`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates import samples/pairtree
+  penates import --store /srv/penates --init samples/pairtree
   penates import --failed failed.jsonl --jobs 4 /data/pairtree/uc2
   penates import --again failed.jsonl --failed still-failed.jsonl
   penates import --ids wanted.txt /data/pairtree
@@ -37,7 +39,8 @@ pub struct ImportArgs {
     /// Check the volumes, and store nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Write failures to this file: one JSON object per line, with path, id, kind and reason.
+    /// Write failures to this file: one JSON object per line, with path, id, kind and reason. If the
+    /// import ends early, the file has what was not tried, too.
     #[arg(long, value_name = "FILE")]
     failed: Option<PathBuf>,
     /// How many at once.
@@ -48,7 +51,7 @@ pub struct ImportArgs {
     output: OutputArgs,
     /// Where to.
     #[command(flatten)]
-    reach: ReachArgs,
+    write: WriteArgs,
 }
 
 impl ImportArgs {
@@ -80,30 +83,42 @@ impl ImportArgs {
 /// Runs it.
 pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
     let wanted = args.wanted()?;
-    let mut failed = FailedList::new(args.failed.as_deref())?;
     let stop = interrupt::stop_token()?;
     let target = target(&args).await?;
-    let meter = Meter::shown(0);
-    if !meter.is_hidden() {
-        let meter = meter.clone();
-        wanted.clone().measure(move |zip_bytes| meter.expect(zip_bytes));
-    }
-    let ingest =
-        Ingest { target: &target, mode: args.mode(), jobs: args.jobs.count(target.jobs_per_processor()), meter, stop };
-    let ended = ingest.run(wanted.sources(), &mut failed).await;
-    ingest.meter.clear();
+    let ended = import(&args, wanted, &target, stop).await;
     close(target).await?;
     let summary = ended?;
     print(&summary, args.output)?;
     outcome(&summary)
 }
 
+/// Imports into an open target. The list of failures of an earlier import is lost only now.
+async fn import(
+    args: &ImportArgs,
+    wanted: Wanted,
+    target: &ImportTarget,
+    stop: CancellationToken,
+) -> anyhow::Result<Summary> {
+    let mut failed = FailedList::new(args.failed.as_deref(), args.again.as_deref())?;
+    let meter = Meter::shown(0);
+    if !meter.is_hidden() {
+        let meter = meter.clone();
+        wanted.clone().measure(move |zip_bytes| meter.expect(zip_bytes));
+    }
+    let ingest = Ingest { target, mode: args.mode(), jobs: args.jobs.count(target.jobs_per_processor()), meter, stop };
+    let ended = ingest.run(wanted.sources(), &mut failed).await;
+    ingest.meter.clear();
+    let summary = ended?;
+    failed.finish()?;
+    Ok(summary)
+}
+
 /// Where the volumes go. A dry run needs no store.
 async fn target(args: &ImportArgs) -> anyhow::Result<ImportTarget> {
-    if args.dry_run && args.reach.server().is_none() {
+    if args.dry_run && args.write.reach.server().is_none() {
         return Ok(ImportTarget::Nowhere);
     }
-    into_target(reach::find(&args.reach, IfVacant::Create).await?).await
+    into_target(reach::find_to_write(&args.write).await?).await
 }
 
 /// The target for a way to the data.
@@ -146,7 +161,7 @@ pub(super) fn print(summary: &Summary, form: OutputArgs) -> anyhow::Result<()> {
         let volumes = if printed.is_empty() { "no volumes found".to_owned() } else { printed.join(", ") };
         output.line(format!("{volumes} ({} pages, {} of ZIPs)", summary.pages, human_bytes(summary.zip_bytes)))?;
         if summary.given_up {
-            output.line("The rest was skipped: it would have failed for the same reason.")?;
+            output.line("The rest was skipped: it would have failed for the same reason. --failed lists it.")?;
         }
     }
     output.finish()

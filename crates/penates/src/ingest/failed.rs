@@ -11,7 +11,9 @@ use indexmap::IndexSet;
 use serde::Serialize;
 use serde_json::Value;
 use store::StoreError;
+use tempfile::NamedTempFile;
 
+use super::Source;
 use crate::client::ClientError;
 use crate::exit::{self, CliError};
 
@@ -34,6 +36,13 @@ pub struct FailedVolume {
 impl FailedVolume {
     fn new(kind: &'static str, error: &(dyn std::error::Error + 'static)) -> Self {
         Self { path: None, id: None, kind, reason: exit::full_message(error), stops_all: false }
+    }
+
+    /// A volume that the import did not come to.
+    fn skipped(source: &Source) -> Self {
+        let reason = "it was not tried: the import ended before it".to_owned();
+        let skipped = Self { path: None, id: None, kind: "skipped", reason, stops_all: false };
+        skipped.of(source.path(), source.id())
     }
 
     /// Adds path and id.
@@ -120,25 +129,79 @@ pub fn failed_paths(list: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 /// The list of failed volumes.
 pub struct FailedList {
-    file: Option<File>,
+    to: To,
+}
+
+/// Where a list is written, besides standard error.
+enum To {
+    Nowhere,
+    /// A file, which was empty or not there.
+    File(File),
+    /// A file that is to replace the one at this path.
+    Beside(NamedTempFile, PathBuf),
 }
 
 impl FailedList {
-    /// A list on standard error and in `file`: one JSON object per line, each written at once.
-    pub fn new(file: Option<&Path>) -> anyhow::Result<Self> {
-        let create = |path: &Path| File::create(path).with_context(|| format!("making {}", path.display()));
-        Ok(Self { file: file.map(create).transpose()? })
+    /// A list on standard error alone.
+    pub fn shown() -> Self {
+        Self { to: To::Nowhere }
+    }
+
+    /// A list on standard error and in `file`: one JSON object per line, each written at once. If the
+    /// import reads `again`, the list of an earlier one, and that is the same file, its contents stay
+    /// until [`finish`](Self::finish).
+    pub fn new(file: Option<&Path>, again: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(file) = file else { return Ok(Self::shown()) };
+        let making = || format!("making {}", file.display());
+        let place = |path: &Path| path.canonicalize().ok();
+        let to = match place(file).filter(|place_of_file| again.and_then(place).as_ref() == Some(place_of_file)) {
+            None => To::File(File::create(file).with_context(making)?),
+            Some(replaced) => {
+                let folder = replaced.parent().unwrap_or(Path::new("/"));
+                let permissions = replaced.metadata().with_context(making)?.permissions();
+                let beside = tempfile::Builder::new().prefix(".penates.").suffix(".unfinished").tempfile_in(folder);
+                let beside = beside.with_context(making)?;
+                beside.as_file().set_permissions(permissions).with_context(making)?;
+                To::Beside(beside, replaced)
+            }
+        };
+        Ok(Self { to })
+    }
+
+    /// Whether it is written to a file.
+    pub(super) fn has_file(&self) -> bool {
+        !matches!(self.to, To::Nowhere)
+    }
+
+    /// Completes its file, once the import has ended.
+    pub fn finish(self) -> anyhow::Result<()> {
+        if let To::Beside(file, replaced) = self.to {
+            file.persist(&replaced).with_context(|| format!("replacing {}", replaced.display()))?;
+        }
+        Ok(())
     }
 
     /// Adds a volume.
     pub fn add(&mut self, volume: &FailedVolume) -> anyhow::Result<()> {
         let name = volume.id.as_ref().map(ToString::to_string).or(volume.path.clone()).unwrap_or_default();
         note!("failed: {name}: {}", exit::without_name(&volume.reason, &name));
-        if let Some(file) = &mut self.file {
-            let mut line = serde_json::to_vec(volume).context("encoding a failure")?;
-            line.push(b'\n');
-            file.write_all(&line).context("writing the list of failures")?;
-        }
-        Ok(())
+        self.write(volume)
+    }
+
+    /// Adds what was not tried, to its file alone.
+    pub(super) fn skip(&mut self, source: Result<Source, FailedVolume>) -> anyhow::Result<()> {
+        let volume = source.map_or_else(|failed| failed, |source| FailedVolume::skipped(&source));
+        self.write(&volume)
+    }
+
+    fn write(&mut self, volume: &FailedVolume) -> anyhow::Result<()> {
+        let file = match &mut self.to {
+            To::Nowhere => return Ok(()),
+            To::File(file) => file,
+            To::Beside(file, _) => file.as_file_mut(),
+        };
+        let mut line = serde_json::to_vec(volume).context("encoding a failure")?;
+        line.push(b'\n');
+        file.write_all(&line).context("writing the list of failures")
     }
 }

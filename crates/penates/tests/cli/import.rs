@@ -97,7 +97,7 @@ fn a_served_store_accepts_volumes_from_clients_with_a_token() {
 }
 
 #[test]
-fn an_interrupted_import_starts_no_further_volume_and_the_next_one_imports_the_rest() {
+fn an_interrupted_import_starts_no_further_volume_and_lists_the_rest_which_the_next_one_imports() {
     let store = TestStore::vacant();
     // The import prints far more failures than fit into its pipe, so it cannot get past them before
     // they are read.
@@ -113,19 +113,44 @@ fn an_interrupted_import_starts_no_further_volume_and_the_next_one_imports_the_r
     let said = Gathered::of(import.stderr.take().unwrap());
 
     let mut failures = BufReader::new(File::open(&failed).unwrap());
-    failures.read_line(&mut String::new()).unwrap();
+    let mut listed = String::new();
+    failures.read_line(&mut listed).unwrap();
     signal(&import, "INT");
     wait_until(|| said.text().contains("interrupt again to stop at once"));
-    failures.read_to_end(&mut Vec::new()).unwrap();
+    failures.read_to_string(&mut listed).unwrap();
     let output = import.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&summary["new"], &summary["interrupted"]), (&json!(1), &json!(true)), "{summary}");
     assert_eq!(store.ids(), [SMALL]);
 
-    let rest = store.run(&args).ends_with(1).json();
-    assert_eq!((&rest["unchanged"], &rest["new"], &rest["failed"]), (&json!(1), &json!(1), &json!(2000)));
+    // The last one was not tried, and all others are not there.
+    let lines: Vec<serde_json::Value> = listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2001);
+    let last = &lines[2000];
+    assert_eq!((&last["id"], &last["kind"]), (&json!(OTHER), &json!("skipped")));
+    let list = store.beside("failed.jsonl");
+    fs::write(&list, &listed).unwrap();
+    let name = list.to_str().unwrap();
+    let again = store.run(&["import", "--json", "--again", name, "--failed", name]).ends_with(1).json();
+    assert_eq!((&again["new"], &again["failed"]), (&json!(1), &json!(2000)));
     assert_eq!(store.ids(), [SMALL, OTHER]);
+    assert_eq!(fs::read_to_string(&list).unwrap().lines().count(), 2000, "what failed again");
+}
+
+#[test]
+fn the_list_of_an_earlier_import_stays_until_the_target_is_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let [list, nowhere] = ["failed.jsonl", "nowhere"].map(|name| folder.path().join(name));
+    let [samples, list_name, nowhere] = [&samples(), &list, &nowhere].map(|path| path.to_str().unwrap().to_owned());
+    let line = json!({"path": samples, "id": null, "kind": "full", "reason": "the disk is full"}).to_string();
+    fs::write(&list, &line).unwrap();
+    let import = ["import", "--store", &nowhere, "--failed", &list_name];
+    for from in [&["--again", list_name.as_str()][..], &[samples.as_str()]] {
+        Ran::of(penates(&[&import[..], from].concat())).ends_with(3);
+        assert_eq!(fs::read_to_string(&list).unwrap(), line, "{from:?}");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is beside it");
 }
 
 #[test]

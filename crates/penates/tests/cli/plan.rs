@@ -55,6 +55,10 @@ fn a_plan_says_what_goes_over_the_network_and_how_many_nodes_there_are() {
     assert_eq!(plan["cassandra"]["nodes"], 2);
     assert_eq!(plan["cassandra"]["limit"], "copies");
     assert!(plan["cassandra"]["network"]["out_bytes_per_second"].as_f64().unwrap() > 1e6);
+    // Twelve rows of a binary.
+    assert_eq!(part(&plan, "search index"), 1e6 * 12.0 * 60.0);
+    let without = Ran::of(penates(&[&load[..], &["--json", "--no-search"]].concat())).ends_with(0);
+    assert!(!without.text().contains("search index"), "{}", without.text());
     let shown = Ran::of(penates(&load)).ends_with(0);
     for line in ["network out", "ON CASSANDRA", "nodes", "between nodes"] {
         assert!(shown.text().contains(line), "{line}: {}", shown.text());

@@ -34,7 +34,7 @@ pub(super) fn layered(
     let origins = Some(policy.origins.clone()).filter(|origins| hosts.is_some() && !origins.is_empty());
     let layers = ServiceBuilder::new()
         .layer(from_fn(request_id::assign))
-        .layer(from_fn(telemetry::observe))
+        .layer(from_fn_with_state(places.clone(), telemetry::observe))
         .option_layer(origins.map(|origins| from_fn_with_state(origins, cors::answer)))
         .layer(from_fn_with_state((hosts, places), guard))
         .layer(CatchPanicLayer::custom(panicked))

@@ -1,6 +1,5 @@
 //! The routes of each way in, and the rights that they need.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -19,7 +18,7 @@ use crate::audited::Trail;
 use crate::config::{Config, Hsts};
 use crate::cors::Origins;
 use crate::health::{self, Readiness};
-use crate::listen::Ways;
+use crate::listen::{Addresses, Ways};
 use crate::places::Places;
 use crate::telemetry::Watched;
 use crate::tokens::Tokens;
@@ -103,10 +102,10 @@ impl App {
         layered(routes, Arc::new(self.policy(via)), hosts, self.places(), quotas, trail, self.live.clone())
     }
 
-    /// The routes of all ways in. `tls` is where HTTPS is, if it is this server's own.
-    pub(crate) fn ways(&self, tls: Option<SocketAddr>) -> Ways {
+    /// The routes of all ways in to a server that listens at these addresses.
+    pub(crate) fn ways(&self, addresses: &Addresses) -> Ways {
         let network = self.router(Via::Network);
-        let strict_for = match (self.config.http.hsts, self.config.listen.redirect) {
+        let strict_for = match (self.config.http.hsts, addresses.redirect) {
             (Hsts::For(time), _) => Some(time),
             (Hsts::Auto, Some(_)) => Some(https::STRICT_FOR),
             (Hsts::Auto, None) | (Hsts::Off, _) => None,
@@ -114,7 +113,7 @@ impl App {
         let origin = self.ldp.settings().origin.as_deref().filter(|origin| origin.starts_with("https://"));
         let site = match origin {
             Some(origin) => https::Site::Origin(origin.into()),
-            None => https::Site::Port(tls.map_or(https::USUAL_PORT, |address| address.port())),
+            None => https::Site::Port(addresses.tls.map_or(https::USUAL_PORT, |address| address.port())),
         };
         Ways {
             encrypted: https::strict_for(strict_for, network.clone()),

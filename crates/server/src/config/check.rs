@@ -1,6 +1,7 @@
 //! Refuses settings of which each is valid, but which are not allowed together.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::{Access, AuthConfig, Config, ConfigError, ListenAddress, ListenConfig, is_loopback, refused, text};
 use crate::cors::Origins;
@@ -14,6 +15,7 @@ impl Config {
         let http = self.listen.http.as_ref().and_then(ListenAddress::tcp);
         self.check_addresses([http, self.listen.tls, self.records.listen].into_iter().flatten())?;
         self.check_proxies()?;
+        self.check_times()?;
         self.log.filter()?;
         self.telemetry.check()?;
         self.search.check()?;
@@ -87,6 +89,35 @@ impl Config {
         Ok(())
     }
 
+    /// Refuses times that would end everything at once, and those that nobody waits for: sums with
+    /// them would overflow.
+    fn check_times(&self) -> Result<(), ConfigError> {
+        let Self { store, limits, records, .. } = self;
+        let (moment, any) = (Duration::from_millis(1), Duration::from_nanos(1));
+        let times = [
+            ("store.call_timeout", store.call_timeout, moment, WAIT_MAX),
+            ("store.sweep_interval", store.sweep_interval, moment, WAIT_MAX),
+            ("limits.header_time", limits.header_time, moment, WAIT_MAX),
+            ("limits.body_pause", limits.body_pause, moment, WAIT_MAX),
+            ("limits.stall", limits.stall, moment, WAIT_MAX),
+            ("records.deadline", records.deadline, any, WAIT_MAX),
+            ("records.deadline_max", records.deadline_max, any, WAIT_MAX),
+            ("records.silence_max", records.silence_max, any, WAIT_MAX),
+            ("limits.drain", limits.drain, Duration::ZERO, WAIT_MAX),
+            ("limits.shutdown_time", limits.shutdown_time, Duration::ZERO, WAIT_MAX),
+            ("store.grace", store.grace, Duration::ZERO, KEEP_MAX),
+            ("store.plan_life", store.plan_life, Duration::ZERO, KEEP_MAX),
+            ("store.clock_skew_max", store.clock_skew_max, Duration::ZERO, KEEP_MAX),
+        ];
+        let wrong = times.into_iter().find(|(_, time, least, most)| time < least || time > most);
+        let Some((key, time, least, most)) = wrong else { return Ok(()) };
+        let bound = match time < least {
+            true => format!("at least {}", humantime::format_duration(least)),
+            false => format!("at most {} days", most.as_secs() / DAY_S),
+        };
+        Err(refused(format!("{key} ({}) must be {bound}", humantime::format_duration(time))))
+    }
+
     /// Refuses a budget that the largest request does not fit into twice.
     fn check_memory(&self) -> Result<(), ConfigError> {
         let settings = [self.data.settings().memory_bytes_max(), self.ldp.settings("")?.memory_bytes_max()];
@@ -139,10 +170,20 @@ impl Config {
     }
 }
 
+/// Seconds of a day.
+const DAY_S: u64 = 24 * 3_600;
+
+/// The longest time that something is waited for.
+const WAIT_MAX: Duration = Duration::from_secs(366 * DAY_S);
+
+/// The longest time that something is kept: a century.
+const KEEP_MAX: Duration = Duration::from_secs(36_525 * DAY_S);
+
 /// How paths of the server's own routes begin.
-pub(super) const ROUTES: [&str; 17] = [
+pub(super) const ROUTES: [&str; 18] = [
     "admin",
     "assets",
+    "audit",
     "feed",
     "fixity",
     "healthz",
@@ -166,4 +207,70 @@ pub(super) fn check_path(key: &str, path: &str) -> Result<(), ConfigError> {
         return Ok(());
     }
     Err(refused(format!("{key} `{path}` must begin with `/`, not end with it, and have none of `{{}}*`")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Why a configuration is refused that was changed in this way.
+    fn refusal(change: impl FnOnce(&mut Config)) -> String {
+        let mut config = Config::default();
+        change(&mut config);
+        config.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_time_of_zero_that_would_break_the_server_is_refused_by_name() {
+        let zero = Duration::ZERO;
+        for (key, refused) in [
+            ("store.call_timeout", refusal(|config| config.store.call_timeout = zero)),
+            ("store.sweep_interval", refusal(|config| config.store.sweep_interval = zero)),
+            ("limits.header_time", refusal(|config| config.limits.header_time = zero)),
+            ("limits.body_pause", refusal(|config| config.limits.body_pause = zero)),
+            ("limits.stall", refusal(|config| config.limits.stall = zero)),
+            ("records.deadline", refusal(|config| config.records.deadline = zero)),
+            ("records.deadline_max", refusal(|config| config.records.deadline_max = zero)),
+            ("records.silence_max", refusal(|config| config.records.silence_max = zero)),
+        ] {
+            assert!(refused.contains(&format!("{key} (0s) must be at least 1")), "{refused}");
+        }
+        let mut config = Config::default();
+        (config.limits.drain, config.limits.shutdown_time) = (zero, zero);
+        config.limits.stall = Duration::from_millis(1);
+        config.check().unwrap();
+    }
+
+    #[test]
+    fn a_time_that_nobody_waits_for_is_refused_by_name() {
+        let refused = refusal(|config| config.store.call_timeout = Duration::MAX);
+        assert!(refused.contains("store.call_timeout (") && refused.contains("must be at most 366 days"), "{refused}");
+        // Their sum would overflow.
+        let refused = refusal(|config| {
+            (config.store.plan_life, config.store.clock_skew_max) = (Duration::MAX, Duration::MAX);
+        });
+        assert!(refused.contains("store.plan_life ("), "{refused}");
+        let mut config = Config::default();
+        (config.limits.stall, config.store.grace) = (WAIT_MAX, KEEP_MAX);
+        config.check().unwrap();
+    }
+
+    #[test]
+    fn the_repository_has_no_path_of_another_route() {
+        for base in ROUTES.map(|name| format!("/{name}/")) {
+            let refused = refusal(|config| config.ldp.base.clone_from(&base));
+            assert!(refused.contains("is the path of another route"), "{base}: {refused}");
+        }
+        for base in ["/records:batchGet/", "/audit/x", "/data/volumes"] {
+            let refused = refusal(|config| {
+                config.ldp.base = base.to_owned();
+                config.data.prefix = "/data".to_owned();
+            });
+            assert!(refused.contains("is the path of another route"), "{base}: {refused}");
+        }
+        let mut config = Config::default();
+        (config.ldp.base, config.data.prefix) = ("/data/rest/".to_owned(), "/data".to_owned());
+        config.check().unwrap();
+    }
 }

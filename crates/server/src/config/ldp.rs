@@ -104,8 +104,14 @@ impl LdpConfig {
         if !TRANSACTION_TIMEOUTS.contains(&self.transaction_timeout) {
             return Err(refused("ldp.transaction_timeout is a time from one second to one day"));
         }
-        let first = base.split('/').nth(1).unwrap_or_default();
-        if first.is_empty() || ROUTES.contains(&first) || base == data_prefix {
+        // `/records:batchGet` is a route too.
+        let begins_route = |path: &str| {
+            let first = path.split('/').nth(1).and_then(|name| name.split(':').next()).unwrap_or_default();
+            first.is_empty() || ROUTES.contains(&first)
+        };
+        // The data door has its routes there too.
+        let below = base.strip_prefix(data_prefix).filter(|below| !data_prefix.is_empty() && below.starts_with('/'));
+        if begins_route(base) || below.is_some_and(begins_route) || base == data_prefix {
             return Err(refused(format!("ldp.base `{base}` is the path of another route")));
         }
         Ok(())

@@ -102,11 +102,16 @@ pub(crate) mod keep {
 
 /// Who may open a file, as `chmod` has it: `660`.
 pub(crate) mod mode {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
+    use std::fmt;
+
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serializer};
 
     /// The bits of owner, group and others.
     const ALL: u32 = 0o777;
+
+    /// What the owner of a file needs to use it.
+    const OWNERS: u32 = 0o600;
 
     // The signature is serde's.
     #[allow(clippy::trivially_copy_pass_by_ref)]
@@ -115,11 +120,44 @@ pub(crate) mod mode {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= ALL);
-        mode.ok_or_else(|| {
-            Error::custom(format!("`{text}` is no mode of a file: write three octal digits, such as 660"))
-        })
+        deserializer.deserialize_any(Digits)
+    }
+
+    /// Octal digits, as a text or as a number: flags and the environment have numbers.
+    struct Digits;
+
+    impl Visitor<'_> for Digits {
+        type Value = u32;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("three octal digits, such as 660")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<u32, E> {
+            let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= ALL);
+            mode.ok_or_else(|| {
+                E::custom(format!("`{text}` is no mode of a file: write three octal digits, such as 660"))
+            })
+        }
+
+        /// The digits of a number are those of the mode. TOML's 0o660 is the number 432. Each mode
+        /// that is written so comes as a number whose digits take something from the owner.
+        fn visit_u64<E: Error>(self, digits: u64) -> Result<u32, E> {
+            let mode = self.visit_str::<E>(&digits.to_string())?;
+            match mode & OWNERS == OWNERS {
+                true => Ok(mode),
+                false => Err(E::custom(format!(
+                    "{digits} is the mode of a file that its owner cannot use: write three octal digits, such as 660"
+                ))),
+            }
+        }
+
+        fn visit_i64<E: Error>(self, digits: i64) -> Result<u32, E> {
+            match u64::try_from(digits) {
+                Ok(digits) => self.visit_u64(digits),
+                Err(_) => self.visit_str(&digits.to_string()),
+            }
+        }
     }
 }
 
@@ -196,7 +234,26 @@ pub(crate) mod address {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
     use super::size::format;
+
+    #[test]
+    fn a_mode_is_read_from_its_octal_digits_whether_they_are_a_text_or_a_number() {
+        for digits in [json!("660"), json!("0660"), json!(660)] {
+            assert_eq!(super::mode::deserialize(&digits).unwrap(), 0o660, "{digits}");
+        }
+        assert_eq!(super::mode::deserialize(&json!("060")).unwrap(), 0o060);
+        for wrong in [json!("rw"), json!("1660"), json!("689"), json!(689), json!(-660), json!(1_660)] {
+            let refused = super::mode::deserialize(&wrong).unwrap_err().to_string();
+            assert!(refused.contains("write three octal digits, such as 660"), "{wrong}: {refused}");
+        }
+        // As TOML reads 0o660.
+        let refused = super::mode::deserialize(&json!(0o660)).unwrap_err().to_string();
+        assert!(refused.contains("its owner cannot use"), "{refused}");
+        assert!(super::mode::deserialize(&json!(true)).is_err());
+    }
 
     #[test]
     fn a_size_is_written_exactly() {

@@ -1,6 +1,6 @@
 //! Listeners that the service manager has opened (socket activation, sd_listen_fds(3)). Their names
-//! say what is spoken there: `http`, `tls` or `records`. The configured address of the same kind is
-//! then not used.
+//! say what is spoken there: `http`, `tls`, `records`, or `redirect` for the redirect to HTTPS. The
+//! configured address of the same kind is then not used.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,6 +14,7 @@ use crate::error::ServerError;
 pub(super) const HTTP: &str = "http";
 pub(super) const TLS: &str = "tls";
 pub(super) const RECORDS: &str = "records";
+pub(super) const REDIRECT: &str = "redirect";
 
 /// The variable with the names, in the order of the descriptors.
 const NAMES_VARIABLE: &str = "LISTEN_FDNAMES";
@@ -40,8 +41,8 @@ impl Given {
 
     fn add(&mut self, name: String, listener: std::net::TcpListener) -> Result<(), ServerError> {
         let invalid = |reason| Err(refused(&name, io::Error::new(io::ErrorKind::InvalidInput, reason)));
-        if ![HTTP, TLS, RECORDS].contains(&name.as_str()) {
-            return invalid(format!("name it `{HTTP}`, `{TLS}` or `{RECORDS}` (FileDescriptorName=)"));
+        if ![HTTP, TLS, RECORDS, REDIRECT].contains(&name.as_str()) {
+            return invalid(format!("name it `{HTTP}`, `{TLS}`, `{RECORDS}` or `{REDIRECT}` (FileDescriptorName=)"));
         }
         if self.has(&name) {
             return invalid("two sockets have this name, and only one of each name is served".to_owned());
@@ -59,9 +60,9 @@ impl Given {
         self.has(RECORDS)
     }
 
-    /// The addresses of those that speak HTTP.
+    /// The addresses of those that serve data by HTTP.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
-        let of_http = self.0.iter().filter(|(name, _)| name != RECORDS);
+        let of_http = self.0.iter().filter(|(name, _)| [HTTP, TLS].contains(&name.as_str()));
         of_http.filter_map(|(_, listener)| listener.local_addr().ok()).collect()
     }
 
@@ -74,7 +75,8 @@ impl Given {
     }
 }
 
-fn refused(name: &str, source: io::Error) -> ServerError {
+/// Why the listener of this name cannot be used.
+pub(super) fn refused(name: &str, source: io::Error) -> ServerError {
     ServerError::Bind { address: format!("the given socket `{name}`"), source }
 }
 
@@ -94,6 +96,6 @@ mod tests {
         let mut refusal = |name: &str| given.add(name.to_owned(), listener()).unwrap_err().to_string();
         let second = refusal(HTTP);
         assert!(second.contains("`http`: two sockets have this name"), "{second}");
-        assert!(refusal("ftp").contains("name it `http`, `tls` or `records`"));
+        assert!(refusal("ftp").contains("name it `http`, `tls`, `records` or `redirect`"));
     }
 }

@@ -31,7 +31,7 @@ use crate::tls::{self, Identity};
 use accept::{Acceptor, Listener, Port, local_address};
 use connection::Http;
 pub(crate) use given::Given;
-use given::{HTTP, RECORDS, TLS};
+use given::{HTTP, RECORDS, REDIRECT, TLS};
 use records::Resp;
 
 /// The name of the administrator's socket in the data folder. Any process that may open it is the
@@ -161,7 +161,14 @@ impl Listeners {
             (None, Some(address), Some(acceptor)) => Some((bind_tcp(address)?, acceptor)),
             _ => None,
         };
-        let redirect = config.listen.redirect.map(bind_tcp).transpose()?;
+        let redirect = match (given.take(REDIRECT)?, config.listen.redirect) {
+            (Some(_), _) if tls.is_none() => {
+                let why = "there is no HTTPS to redirect to: give a socket `tls` too, or set listen.tls";
+                return Err(given::refused(REDIRECT, io::Error::new(io::ErrorKind::InvalidInput, why)));
+            }
+            (Some(given), _) => Some(given),
+            (None, address) => address.map(bind_tcp).transpose()?,
+        };
         let addresses = Addresses {
             http: http_address.flatten(),
             http_socket,

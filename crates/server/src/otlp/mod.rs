@@ -54,12 +54,12 @@ pub(crate) struct Exporting {
 impl Exporting {
     /// Begins, if the configuration names a collector.
     ///
-    /// Errors: the system's root certificates cannot be read.
+    /// Errors: the system's root certificates cannot be read, and the collector has TLS.
     pub(crate) fn start(config: &TelemetryConfig, watched: Watched) -> Result<Option<Self>, ServerError> {
         let Some(address) = &config.otlp else { return Ok(None) };
         let refused = |error: &dyn std::fmt::Display| ServerError::Telemetry(format!("telemetry.otlp: {error}"));
         let address = address.trim_end_matches('/');
-        let collector = Collector::new().map_err(|error| refused(&error))?;
+        let collector = Collector::new(address).map_err(|error| refused(&error))?;
         let exporter = Spans::new(collector.clone(), format!("{address}/v1/traces"));
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
         let resource = Resource::builder().with_service_name(config.service.clone()).with_attribute(version).build();

@@ -83,7 +83,7 @@ pub(crate) const SEARCH_REBUILDING: &str = "penates_search_rebuilding";
 pub(crate) const SEARCH_RESOURCES: &str = "penates_search_resources";
 
 /// The tasks of the background that succeed or fail as a whole.
-pub(crate) const TASKS: [&str; 3] = ["deletions", "sweep", "tokens"];
+pub(crate) const TASKS: [&str; 4] = ["deletions", "reclaim", "sweep", "tokens"];
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -116,7 +116,7 @@ const fn family(name: &'static str, kind: Kind, series: Series, help: &'static s
 }
 
 const KINDS: (&str, &[&str]) = ("kind", &["read", "write"]);
-const OUTCOMES: (&str, &[&str]) = ("outcome", &["answered", "refused", "deadline", "overloaded", "unknown"]);
+const OUTCOMES: (&str, &[&str]) = ("outcome", &["answered", "refused", "limited", "deadline", "overloaded", "unknown"]);
 const OBJECTS: (&str, &[&str]) = ("kind", &["volume", "resource", "record"]);
 
 const ENDS: (&str, &[&str]) = ("outcome", &["committed", "rolled_back", "expired"]);
@@ -165,7 +165,7 @@ const FAMILIES: &[Family] = &[
     family(FREE, Gauge, Scraped, "Free space on the store's disk"),
     family(UNKNOWN, Gauge, Scraped, "Files of contents that the database does not know, kept for a grace"),
     family(REPLICATION_LAG, Gauge, Scraped, "Greatest age of what is visible here of another data center"),
-    family(RECLAIM_LAG, Gauge, Scraped, "How long ago the records had expired that the last sweep deleted, at most"),
+    family(RECLAIM_LAG, Gauge, Scraped, "How long ago the records had expired that the last sweep found, at most"),
     family(EXPIRING, Gauge, Scraped, "Records that expire in this hour of the clock (0) and in each after it"),
     family(ATTRIBUTES_RECLAIMED, Counter, Scraped, "Bytes of expired attributes that a walk over all records deleted"),
     family(RECORDS.commands, Counter, Each(&[KINDS, OUTCOMES]), "Commands on records, by kind and outcome"),
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_family_has_a_series_for_each_combination_of_its_labels() {
-        assert_eq!(Each(&[KINDS, OUTCOMES]).labels().len(), 10);
+        assert_eq!(Each(&[KINDS, OUTCOMES]).labels().len(), 12);
         assert_eq!(One.labels(), [Vec::new()]);
         assert!(Scraped.labels().is_empty());
     }

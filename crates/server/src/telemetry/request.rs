@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
@@ -24,6 +24,7 @@ use crate::access::TokenName;
 use crate::observed_body::{ObservedBody, Observer, bytes_of};
 use crate::otlp;
 use crate::peer::Peer;
+use crate::places::Places;
 use crate::request_id::RequestId;
 use crate::trace_context::TraceParent;
 
@@ -50,8 +51,8 @@ impl Drop for OpenConnection {
 }
 
 /// A layer: counts and times each request, and logs how it ended.
-pub(crate) async fn observe(request: Request, next: Next) -> Response {
-    let mut observed = Observed::begin(&request);
+pub(crate) async fn observe(State(places): State<Places>, request: Request, next: Next) -> Response {
+    let mut observed = Observed::begin(&request, &places.repository);
     let response = match &observed.span {
         Some(span) => next.run(request).with_context(span.clone()).await,
         None => next.run(request).await,
@@ -65,6 +66,8 @@ struct Observed {
     method: Method,
     path: String,
     route: String,
+    /// The door that serves it.
+    door: &'static str,
     client: Option<IpAddr>,
     token: Option<String>,
     request_id: Option<RequestId>,
@@ -80,7 +83,8 @@ struct Observed {
 }
 
 impl Observed {
-    fn begin(request: &Request) -> Self {
+    /// `repository`: as in [`Places`].
+    fn begin(request: &Request, repository: &str) -> Self {
         gauge!(ACTIVE).increment(1);
         let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str);
         let trace = TraceParent::of(request.headers());
@@ -90,6 +94,7 @@ impl Observed {
             method: request.method().clone(),
             path: cut(request.uri().path(), PATH_CHARS_MAX).into_owned(),
             route: route.to_owned(),
+            door: door_of(route, repository),
             client: request.extensions().get::<Peer>().map(|peer| peer.address),
             token: None,
             request_id: request.extensions().get::<RequestId>().cloned(),
@@ -131,7 +136,7 @@ impl Observed {
         span.set_attribute(KeyValue::new("url.path", self.path.clone()));
         span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status)));
         span.set_attribute(KeyValue::new("http.response.body.size", number(self.bytes_sent)));
-        span.set_attribute(KeyValue::new("penates.door", door_of(&self.route)));
+        span.set_attribute(KeyValue::new("penates.door", self.door));
         if let Some(id) = &self.request_id {
             span.set_attribute(KeyValue::new("penates.request_id", id.as_str().to_owned()));
         }
@@ -178,7 +183,7 @@ impl Drop for Observed {
             parent_id = self.trace.as_ref().map(|trace| &trace.parent_id),
             client = self.client.map(tracing::field::display),
             token = self.token,
-            door = door_of(&self.route),
+            door = self.door,
             method = %cut(self.method.as_str(), METHOD_CHARS_MAX),
             path = self.path,
             status = self.status.map(|status| status.as_u16()),
@@ -211,15 +216,18 @@ fn span_context(trace: &TraceParent) -> Option<SpanContext> {
     Some(SpanContext::new(trace_id, parent, flags, true, TraceState::default()))
 }
 
-/// The door that serves a route.
-fn door_of(route: &str) -> &'static str {
+/// The door that serves a route. `repository` is the path of the repository, with a slash at the
+/// end.
+fn door_of(route: &str, repository: &str) -> &'static str {
+    if route.starts_with(repository) || route == repository.trim_end_matches('/') {
+        return "repository";
+    }
     let first = route.trim_start_matches('/').split('/').next().unwrap_or_default();
     match first {
-        "rest" => "repository",
         "feed" => "feed",
         name if name.starts_with("records") => "records",
-        "" | "other" | "healthz" | "readyz" | "metrics" | "stat" | "fixity" | "admin" | "assets" | "sign-in"
-        | "sign-out" => "server",
+        "" | "other" | "healthz" | "readyz" | "metrics" | "stat" | "fixity" | "audit" | "admin" | "assets"
+        | "sign-in" | "sign-out" => "server",
         name if name.starts_with("openapi") => "server",
         _ => "data",
     }
@@ -265,7 +273,7 @@ mod tests {
     /// A request whose response has `body`, after `frames` of it were taken.
     async fn observed(method: Method, body: Body, frames: usize) -> Observed {
         let request = Request::builder().method(method).body(Body::empty()).unwrap();
-        let mut observed = Observed::begin(&request);
+        let mut observed = Observed::begin(&request, "/rest/");
         let response = Response::new(body);
         observed.answered(&response);
         let mut body = ObservedBody { body: response.into_body(), observer: observed };
@@ -328,13 +336,13 @@ mod tests {
                 .uri("/volumes?volumeIDs=a.secret")
                 .header("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
                 .header("authorization", "Bearer a-secret");
-            drop(Observed::begin(&request.body(Body::empty()).unwrap()));
+            drop(Observed::begin(&request.body(Body::empty()).unwrap(), "/rest/"));
         });
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(line["fields"]["trace_id"], "0af7651916cd43dd8448eb211c80319c");
         assert_eq!(line["fields"]["parent_id"], "b7ad6b7169203331");
         assert!(!line.to_string().contains("secret"), "{line}");
-        let untraced = logged(|| drop(Observed::begin(&Request::new(Body::empty()))));
+        let untraced = logged(|| drop(Observed::begin(&Request::new(Body::empty()), "/rest/")));
         assert!(!untraced.contains("trace_id"), "{untraced}");
     }
 
@@ -346,10 +354,22 @@ mod tests {
 
     #[test]
     fn each_route_belongs_to_a_door() {
-        let doors =
-            ["/volumes/{id}", "/data/pages", "/rest/{*path}", "/records:batchGet", "/feed", "/openapi.json", "/"];
-        let expected = ["data", "data", "repository", "records", "feed", "server", "server"];
-        assert_eq!(doors.map(door_of), expected);
+        let doors = [
+            "/volumes/{id}",
+            "/data/pages",
+            "/rest/{*path}",
+            "/rest",
+            "/records:batchGet",
+            "/feed",
+            "/openapi.json",
+            "/audit",
+            "/",
+        ];
+        let expected = ["data", "data", "repository", "repository", "records", "feed", "server", "server", "server"];
+        assert_eq!(doors.map(|route| door_of(route, "/rest/")), expected);
+        let elsewhere = ["/books/rest/", "/books/rest/volumes/{id}", "/books/restored", "/rest/{*path}"];
+        let expected = ["repository", "repository", "data", "data"];
+        assert_eq!(elsewhere.map(|route| door_of(route, "/books/rest/")), expected);
     }
 
     #[test]
@@ -357,7 +377,7 @@ mod tests {
         let line = logged(|| {
             let request =
                 Request::builder().method("M".repeat(100_000).as_str()).uri(format!("/{}", "p".repeat(60_000)));
-            drop(Observed::begin(&request.body(Body::empty()).unwrap()));
+            drop(Observed::begin(&request.body(Body::empty()).unwrap(), "/rest/"));
         });
         assert!(line.len() < 2 * PATH_CHARS_MAX, "{} bytes", line.len());
         assert!(line.contains(&format!("\"{}…\"", "M".repeat(METHOD_CHARS_MAX))), "{line}");

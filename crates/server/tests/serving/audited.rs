@@ -46,6 +46,23 @@ async fn a_change_is_recorded_before_its_answer_with_who_made_it_and_how_it_ende
 }
 
 #[tokio::test]
+async fn below_a_base_path_records_name_what_was_made_as_they_name_targets() {
+    let (server, _folder) = Server::start(|config| config.http.base_path = "/penates".to_owned()).await;
+    let authorization = format!("Bearer {}", server.token("archivist").await);
+    let headers = [("authorization", authorization.as_str())];
+    let posted = server.ask(Method::POST, "/penates/rest/", &headers).await;
+    let put = server.ask(Method::PUT, "/penates/rest/letters", &headers).await;
+    assert_eq!([posted.status, put.status], [StatusCode::CREATED; 2], "{} {}", posted.text(), put.text());
+    let changed = &events(&server, "kind=change&token=archivist").await[..];
+    let [of_post, of_put] = changed else { panic!("{changed:?}") };
+    assert_eq!([&of_post["target"], &of_put["target"]], ["/rest/", "/rest/letters"]);
+    let made = of_post["made"].as_str().unwrap();
+    assert!(made.starts_with("/rest/") && posted.header("location").ends_with(&format!("/penates{made}")), "{of_post}");
+    assert!(of_put["made"].is_null(), "the target says it: {of_put}");
+    server.end().await;
+}
+
+#[tokio::test]
 async fn tokens_made_and_revoked_and_reads_of_the_audit_name_the_user_of_the_socket() {
     let (server, _folder) = Server::start(|_| {}).await;
     server.token_for("guest", "read").await;

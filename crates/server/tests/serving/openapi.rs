@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use http::{Method, StatusCode};
 use serde_json::Value;
+use server::config::Config;
 
 use crate::support::*;
 
@@ -62,28 +63,49 @@ async fn every_operation_says_what_it_does_and_names_the_parameters_of_its_path(
     }
 }
 
-#[test]
-fn every_route_of_the_doors_is_documented() {
-    let document = document(include_str!("../../assets/openapi.json"));
-    let documented: BTreeSet<&str> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
-    let mut found = 0;
+/// The routes that the sources write out, but for the page at the root, and the files they are in.
+fn routes() -> Vec<(String, PathBuf)> {
+    let mut routes = Vec::new();
     for folder in SOURCES {
         for file in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)) {
             let text = std::fs::read_to_string(&file).unwrap();
             let text = text.split("#[cfg(test)]").next().unwrap();
-            for route in text.split(".route(").skip(1) {
-                let Some(path) = route.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next()) else {
-                    continue;
-                };
-                if path == "/" || NOT_DOCUMENTED.iter().any(|start| path.starts_with(start)) {
-                    continue;
-                }
-                assert!(documented.contains(path), "{path} of {} is not documented", file.display());
-                found += 1;
-            }
+            let written = text.split(".route(").skip(1).filter_map(|route| {
+                let path = route.trim_start().strip_prefix('"')?.split('"').next()?;
+                (path != "/").then(|| (path.to_owned(), file.clone()))
+            });
+            routes.extend(written);
         }
     }
+    routes
+}
+
+#[test]
+fn every_route_of_the_doors_is_documented() {
+    let document = document(include_str!("../../assets/openapi.json"));
+    let documented: BTreeSet<&str> = document["paths"].as_object().unwrap().keys().map(String::as_str).collect();
+    let is_public = |path: &str| !NOT_DOCUMENTED.iter().any(|start| path.starts_with(start));
+    let mut found = 0;
+    for (path, file) in routes().iter().filter(|(path, _)| is_public(path)) {
+        assert!(documented.contains(path.as_str()), "{path} of {} is not documented", file.display());
+        found += 1;
+    }
     assert!(found > 20, "only {found} routes were found");
+}
+
+#[test]
+fn the_repository_is_at_the_path_of_no_route() {
+    let document = document(include_str!("../../assets/openapi.json"));
+    let documented = document["paths"].as_object().unwrap().keys().cloned();
+    let paths = routes().into_iter().map(|(path, _)| path).chain(documented);
+    let firsts = paths.filter_map(|path| path.split('/').nth(1).map(str::to_owned));
+    let firsts: BTreeSet<String> = firsts.filter(|first| !first.is_empty() && first != "rest").collect();
+    assert!(["admin", "assets", "audit", "feed"].iter().all(|first| firsts.contains(*first)), "{firsts:?}");
+    for first in firsts {
+        let mut config = Config::default();
+        config.ldp.base = format!("/{first}/");
+        assert!(config.check().is_err(), "a repository at /{first}/ would have the path of a route");
+    }
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

@@ -28,6 +28,8 @@ pub(super) struct NodeCosts {
     pub(super) page_us: f64,
     pub(super) read_us: f64,
     pub(super) change_us: f64,
+    /// For writing a plain row.
+    pub(super) row_us: f64,
 }
 
 /// What clients send and get.
@@ -85,7 +87,7 @@ pub(super) fn cluster(costs: &Costs, wanted: Wanted, machine: Machine, disk: &[D
     let one_copy: f64 = disk.iter().filter(|part| part.what != EMPTY).map(|part| part.bytes).sum();
     let data = one_copy * wanted.copies;
     let room = (machine.disk_bytes * costs.full_at_most).min(node.data_bytes_at_most);
-    let node_cores = busy(node, wanted) / costs.busy_at_most;
+    let node_cores = busy(costs, wanted) / costs.busy_at_most;
     let looked_up = small(&costs.disk, wanted) * costs.memory.hot * wanted.copies;
     let for_data = (machine.memory_bytes - node.memory_bytes).max(0.0);
     let shares = [
@@ -117,10 +119,12 @@ fn quorum(copies: f64) -> f64 {
 }
 
 /// Processors of nodes that are busy. An archive is read from one copy.
-fn busy(costs: &NodeCosts, wanted: Wanted) -> f64 {
+fn busy(costs: &Costs, wanted: Wanted) -> f64 {
+    let indexing_us = costs.search.rows(wanted) * costs.cassandra.row_us;
+    let costs = &costs.cassandra;
     let bulk_ms = wanted.bulk_bytes_per_day / 1e9 * costs.bulk_ms_per_gb / SECONDS_PER_DAY;
     let read_us = wanted.pages_per_second * costs.page_us + wanted.reads_per_second * costs.read_us;
-    let changed_us = wanted.changes_per_second * costs.change_us * wanted.copies;
+    let changed_us = wanted.changes_per_second * (costs.change_us + indexing_us) * wanted.copies;
     bulk_ms / 1e3 + (read_us * quorum(wanted.copies) + changed_us) / 1e6
 }
 
@@ -131,7 +135,8 @@ fn node_network(costs: &Costs, wanted: Wanted) -> NodeNetwork {
     let (bulk, replaced) = per_second(costs, wanted);
     let pages = wanted.pages_per_second * costs.cassandra.pack_bytes;
     let reads = wanted.reads_per_second * (disk.resource_bytes + written(wanted));
-    let change = disk.change_bytes + disk.audit_change_bytes + written(wanted);
+    let indexed = costs.search.rows(wanted) * costs.search.row_bytes;
+    let change = disk.change_bytes + disk.audit_change_bytes + written(wanted) + indexed;
     let audited = wanted.pages_per_second + wanted.volumes_per_day / SECONDS_PER_DAY;
     let in_bytes_per_second = wanted.changes_per_second * change + replaced + audited * disk.audit_volume_bytes;
     NodeNetwork {

@@ -22,6 +22,7 @@ pub(super) struct Costs {
     /// The share of the disk that may be full, so that compactions and backups have room.
     pub(super) full_at_most: f64,
     pub(super) disk: DiskCosts,
+    pub(super) search: SearchCosts,
     pub(super) memory: MemoryCosts,
     pub(super) processor: ProcessorCosts,
     pub(super) network: NetworkCosts,
@@ -53,6 +54,31 @@ pub(super) struct DiskCosts {
     pub(super) audit_change_bytes: f64,
     /// Of a change of a resource, beside its audit and what it wrote: head log and change feed.
     pub(super) change_bytes: f64,
+}
+
+/// The search index.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SearchCosts {
+    /// Rows of a resource, and of one with a content. A change writes them anew, and removes the
+    /// earlier ones.
+    rows: f64,
+    binary_rows: f64,
+    /// Bytes of a row.
+    pub(super) row_bytes: f64,
+    /// Microseconds for a change of a resource.
+    change_us: f64,
+}
+
+impl SearchCosts {
+    /// Rows of a resource such as is wanted.
+    pub(super) fn rows(&self, wanted: Wanted) -> f64 {
+        match (wanted.has_search, wanted.binary_bytes > 0.0) {
+            (false, _) => 0.0,
+            (true, false) => self.rows,
+            (true, true) => self.binary_rows,
+        }
+    }
 }
 
 /// Memory.
@@ -101,6 +127,8 @@ pub(super) struct Wanted {
     pub(super) changes_per_second: f64,
     pub(super) replaced_per_day: f64,
     pub(super) years: f64,
+    /// Whether there is a search index.
+    pub(super) has_search: bool,
     /// On Cassandra.
     pub(super) copies: f64,
 }
@@ -143,10 +171,10 @@ pub(super) struct Need {
 
 /// What a data folder needs, and what the same needs on Cassandra.
 pub(super) fn need(costs: &Costs, wanted: Wanted, machine: Machine) -> Need {
-    let disk = on_disk(&costs.disk, wanted);
+    let disk = on_disk(costs, wanted);
     let bytes: f64 = disk.iter().map(|part| part.bytes).sum();
     let disk_bytes = bytes / costs.full_at_most;
-    let cores = busy(&costs.processor, wanted) / costs.busy_at_most;
+    let cores = busy(costs, wanted) / costs.busy_at_most;
     let looked_up = small(&costs.disk, wanted);
     let memory = &costs.memory;
     let memory_bytes = memory.idle_bytes + memory.limits_bytes * 2.25 + looked_up * memory.hot;
@@ -187,7 +215,8 @@ pub(super) fn written(wanted: Wanted) -> f64 {
     if wanted.binary_bytes > 0.0 { wanted.binary_bytes } else { wanted.description_bytes }
 }
 
-fn on_disk(costs: &DiskCosts, wanted: Wanted) -> Vec<Disk> {
+fn on_disk(costs: &Costs, wanted: Wanted) -> Vec<Disk> {
+    let Costs { disk: costs, search, .. } = costs;
     let days = wanted.years * DAYS_PER_YEAR;
     let changes = wanted.changes_per_second * SECONDS_PER_DAY * days;
     let pages_read = wanted.pages_per_second * SECONDS_PER_DAY * days;
@@ -204,6 +233,7 @@ fn on_disk(costs: &DiskCosts, wanted: Wanted) -> Vec<Disk> {
         ("volumes that were replaced", wanted.replaced_per_day * volume_bytes(costs, wanted)),
         ("descriptions of resources", wanted.resources * (costs.resource_bytes + description)),
         ("contents of resources", wanted.resources * of_content),
+        ("search index", wanted.resources * search.rows(wanted) * search.row_bytes),
         ("earlier versions of resources", changes * (costs.change_bytes + written)),
         ("records", wanted.records * (wanted.record_bytes + costs.record_bytes)),
         ("audit", audited_volumes * costs.audit_volume_bytes + changes * costs.audit_change_bytes),
@@ -212,11 +242,13 @@ fn on_disk(costs: &DiskCosts, wanted: Wanted) -> Vec<Disk> {
 }
 
 /// Processors that are busy.
-fn busy(costs: &ProcessorCosts, wanted: Wanted) -> f64 {
+fn busy(costs: &Costs, wanted: Wanted) -> f64 {
+    let indexing_us = if wanted.has_search { costs.search.change_us } else { 0.0 };
+    let costs = &costs.processor;
     let bulk_ms = wanted.bulk_bytes_per_day / 1e9 * costs.bulk_ms_per_gb / SECONDS_PER_DAY;
     let us = wanted.pages_per_second * costs.page_us
         + wanted.reads_per_second * costs.read_us
-        + wanted.changes_per_second * costs.change_us;
+        + wanted.changes_per_second * (costs.change_us + indexing_us);
     let replaced_gb = wanted.replaced_per_day * wanted.pages * wanted.page_bytes / 1e9;
     bulk_ms / 1e3 + us / 1e6 + replaced_gb * costs.import_s_per_gb / SECONDS_PER_DAY
 }
@@ -244,6 +276,7 @@ mod tests {
             audit_change_bytes: 200.0,
             change_bytes: 400.0,
         },
+        search: SearchCosts { rows: 7.0, binary_rows: 12.0, row_bytes: 50.0, change_us: 40.0 },
         memory: MemoryCosts { idle_bytes: 10.0, limits_bytes: 100.0, hot: 0.5 },
         processor: ProcessorCosts {
             bulk_ms_per_gb: 1_000.0,
@@ -261,6 +294,7 @@ mod tests {
             page_us: 200.0,
             read_us: 100.0,
             change_us: 1_000.0,
+            row_us: 100.0,
         },
     };
 
@@ -280,6 +314,7 @@ mod tests {
         changes_per_second: 0.0,
         replaced_per_day: 0.0,
         years: 1.0,
+        has_search: false,
         copies: 3.0,
     };
 
@@ -323,6 +358,22 @@ mod tests {
         assert_eq!(part(&need, "earlier versions of resources"), changes * 900.0);
         let audited = (1e6 + 1_000.0 * SECONDS_PER_DAY) * DAYS_PER_YEAR * 300.0 + changes * 200.0;
         assert_eq!(part(&need, "audit"), audited);
+    }
+
+    #[test]
+    fn the_search_index_takes_disk_for_each_resource_and_time_for_each_change() {
+        let graphs = Wanted { resources: 1e6, changes_per_second: 100.0, years: 0.0, ..NOTHING };
+        let without = need(&COSTS, graphs, MACHINE);
+        assert!(without.disk.iter().all(|part| part.what != "search index"));
+        let with = need(&COSTS, Wanted { has_search: true, ..graphs }, MACHINE);
+        assert_eq!(part(&with, "search index"), 1e6 * 7.0 * 50.0);
+        assert!((with.cores - without.cores - 100.0 * 40e-6 / 0.5).abs() < 1e-9, "{}", with.cores);
+        let more_on_nodes = with.cassandra.node_cores - without.cassandra.node_cores;
+        assert!((more_on_nodes - 100.0 * 7.0 * 100e-6 * 3.0 / 0.5).abs() < 1e-9, "{more_on_nodes}");
+        let more_to_nodes = with.cassandra.network.in_bytes_per_second - without.cassandra.network.in_bytes_per_second;
+        assert!((more_to_nodes - 100.0 * 7.0 * 50.0).abs() < 1e-6, "{more_to_nodes}");
+        let binaries = Wanted { has_search: true, binary_bytes: 9_800.0, ..graphs };
+        assert_eq!(part(&need(&COSTS, binaries, MACHINE), "search index"), 1e6 * 12.0 * 50.0);
     }
 
     #[test]
@@ -375,7 +426,8 @@ mod tests {
     proptest! {
         #[test]
         fn more_of_anything_never_needs_less(volumes in 0.0..1e8, resources in 0.0..1e8, rate in 0.0..1e5, more in 1.0..9.0) {
-            let wanted = Wanted { volumes, resources, changes_per_second: rate, pages_per_second: rate, ..NOTHING };
+            let load = Wanted { changes_per_second: rate, pages_per_second: rate, ..NOTHING };
+            let wanted = Wanted { volumes, resources, has_search: true, ..load };
             let before = need(&COSTS, wanted, MACHINE);
             for wanted in [
                 Wanted { volumes: volumes * more, ..wanted },

@@ -72,6 +72,9 @@ pub struct PlanArgs {
     /// How many years of the audit and of earlier versions of resources are kept.
     #[arg(long, value_name = "N", default_value = "1")]
     years: Count,
+    /// Plan without a search index (search.index = false).
+    #[arg(long)]
+    no_search: bool,
     /// Copies, on Cassandra.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
     copies: u32,
@@ -114,6 +117,7 @@ impl PlanArgs {
             changes_per_second: self.changes_per_second.0,
             replaced_per_day: self.replaced_per_day.0,
             years: self.years.0,
+            has_search: !self.no_search,
             copies: f64::from(self.copies),
         }
     }
