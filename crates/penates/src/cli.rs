@@ -47,9 +47,10 @@ pub enum Command {
     Serve(commands::serve::ServeArgs),
     /// Create a store.
     ///
-    /// `import`, `put` and `load` create a store in a folder by themselves; `serve` does not. In a
-    /// Cassandra cluster this command creates the keyspace and its tables, with a number of copies
-    /// in each data center. --dry-run prints the statements for an administrator.
+    /// `serve --init` creates one too, and so do commands that write, such as `import --init`.
+    /// Without --init they do so only in ./data, if no folder is named. In a Cassandra cluster this
+    /// command creates the keyspace and its tables, with a number of copies in each data center.
+    /// --dry-run prints the statements for an administrator.
     Init(commands::init::InitArgs),
     /// Import volumes from a pairtree, or from ZIP and METS files.
     ///
@@ -324,6 +325,18 @@ impl ReachArgs {
         let from_environment = || std::env::var("PENATES_SERVER").ok().filter(|url| !url.is_empty());
         self.server.clone().or_else(|| if self.store.store.is_none() { from_environment() } else { None })
     }
+}
+
+/// Where data is written: in a store on this machine, which may have to be made, or with a server.
+#[derive(Clone, Debug, Default, Args)]
+pub struct WriteArgs {
+    /// Where.
+    #[command(flatten)]
+    pub reach: ReachArgs,
+    /// Make the store if the folder has none, as `penates init` does. Without this, one is made
+    /// only in ./data, if no folder is named: one that is named may be a disk that is not mounted.
+    #[arg(long, conflicts_with = "server", help_heading = "Store")]
+    pub init: bool,
 }
 
 /// The form of the output.

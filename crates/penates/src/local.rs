@@ -189,22 +189,30 @@ pub fn has_store(folder: &Path) -> bool {
     ["format", "db"].iter().any(|name| folder.join(name).exists())
 }
 
-/// Why a folder has no store, with what to do.
-pub fn no_store(folder: &Path, hint: &str) -> CliError {
+/// Why a folder has no store, with what makes one.
+pub fn no_store(folder: &Path, maker: &str) -> CliError {
     let shown = folder.display();
     CliError::Unreachable(match store_embedded::has_unfinished_restore(folder) {
         true => format!("a restore into {shown} did not finish: repeat its command (penates backup restore)"),
-        false => format!("there is no store in {shown}: {hint}"),
+        false => format!("there is no store in {shown}: is its disk mounted? {maker}"),
     })
 }
 
-/// Refuses a folder without a store. A disk that is not mounted must not look like an empty
-/// library.
+/// Refuses a folder without a store, for a command that makes none.
+pub fn require_store(folder: &Path) -> Result<(), CliError> {
+    match has_store(folder) {
+        true => Ok(()),
+        false => Err(no_store(folder, "--store names another folder, and `penates init` makes a store")),
+    }
+}
+
+/// Refuses a folder without a store, for a server. A disk that is not mounted must not look like an
+/// empty library.
 pub fn refuse_without_store(settings: &Settings) -> anyhow::Result<()> {
     match settings.place() {
         StoreLocation::Folder(folder) if !has_store(folder) => {
-            let hint = format!("is its disk mounted? `penates init --store {}` makes a new one", folder.display());
-            Err(no_store(folder, &hint).into())
+            let maker = format!("`penates init --store {}` makes a new one", folder.display());
+            Err(no_store(folder, &maker).into())
         }
         _ => Ok(()),
     }

@@ -10,12 +10,12 @@ use server::{App, Via};
 use store::{Clock, ManualClock, Store, StoreError, StoreResult};
 use tokio::net::UnixStream;
 
-use crate::cli::{ReachArgs, StoreArgs};
+use crate::cli::{ReachArgs, StoreArgs, WriteArgs};
 use crate::client::Client;
 use crate::exit::CliError;
 use crate::loading::LoadMark;
 use crate::local;
-use crate::settings::{self, Flags, Settings, StoreLocation};
+use crate::settings::{self, Flags, Loaded, Settings, StoreLocation};
 
 /// How long a process that holds the store may take to release it, or to respond at its socket: it
 /// may just be starting or ending.
@@ -24,13 +24,39 @@ const HOLDER_PATIENCE: Duration = Duration::from_secs(5);
 /// The pause between two looks at a held store.
 const HOLDER_PAUSE: Duration = Duration::from_millis(50);
 
+/// How a command that writes makes a store.
+const INIT: &str = "--init makes a new one";
+
 /// What to do if there is no store yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IfVacant {
+#[derive(Clone, Copy, Debug)]
+enum IfVacant {
     /// Make one.
     Create,
+    /// Make one in the default folder, and report it elsewhere: a folder that somebody has named
+    /// may be a disk that is not mounted. A second store there would look like a library that has
+    /// lost its data.
+    CreateDefault,
     /// Report it.
     Refuse,
+}
+
+impl IfVacant {
+    fn of(args: &WriteArgs) -> Self {
+        if args.init { Self::Create } else { Self::CreateDefault }
+    }
+
+    /// Refuses a folder that has no store and gets none.
+    fn check(self, loaded: &Loaded) -> anyhow::Result<()> {
+        let StoreLocation::Folder(folder) = loaded.settings.place() else { return Ok(()) };
+        match self {
+            Self::Refuse => Ok(local::require_store(folder)?),
+            _ if local::has_store(folder) => Ok(()),
+            // A new store would replace what a restore has begun.
+            _ if store_embedded::has_unfinished_restore(folder) => Err(local::no_store(folder, INIT).into()),
+            Self::CreateDefault if !loaded.is_default("store.path") => Err(local::no_store(folder, INIT).into()),
+            Self::Create | Self::CreateDefault => Ok(()),
+        }
+    }
 }
 
 /// The way to the data.
@@ -41,8 +67,22 @@ pub enum Way {
     Free(Arc<dyn Store>, Box<Settings>),
 }
 
-/// Finds the way to the data.
-pub async fn find(args: &ReachArgs, if_vacant: IfVacant) -> anyhow::Result<Way> {
+/// Finds the way to the data for a command that writes.
+pub async fn find_to_write(args: &WriteArgs) -> anyhow::Result<Way> {
+    find(&args.reach, IfVacant::of(args)).await
+}
+
+/// Refuses a data folder without a store, unless a command that writes makes one there. For
+/// commands that do much before they write.
+pub fn refuse_vacant(args: &WriteArgs) -> anyhow::Result<()> {
+    if args.reach.server().is_some() {
+        return Ok(());
+    }
+    let store = &args.reach.store;
+    IfVacant::of(args).check(&settings::load(store, Flags::of(store)?)?)
+}
+
+async fn find(args: &ReachArgs, if_vacant: IfVacant) -> anyhow::Result<Way> {
     if let Some(server) = args.server() {
         return Ok(Way::Server(Client::network(&server, args.token.as_deref(), args.ca_cert.as_deref())?));
     }
@@ -64,15 +104,13 @@ async fn find_by(
     if_vacant: IfVacant,
     open: impl AsyncFn(&Settings) -> StoreResult<Arc<dyn Store>>,
 ) -> anyhow::Result<Way> {
-    let settings = settings::load(args, Flags::of(args)?)?.settings;
+    let loaded = settings::load(args, Flags::of(args)?)?;
+    if_vacant.check(&loaded)?;
+    let settings = loaded.settings;
     let StoreLocation::Folder(folder) = settings.place() else {
         let store = open(&settings).await.map_err(local::cannot_open)?;
         return Ok(Way::Free(store, Box::new(settings)));
     };
-    if if_vacant == IfVacant::Refuse && !local::has_store(folder) {
-        let hint = "import volumes first, or name the store's folder with --store";
-        return Err(local::no_store(folder, hint).into());
-    }
     let patience = Instant::now() + HOLDER_PATIENCE;
     loop {
         match open(&settings).await {
@@ -128,26 +166,28 @@ impl Reached {
         Self::by(find(args, IfVacant::Refuse).await?).await
     }
 
-    /// The same, creating the store if there is none.
-    pub async fn open_or_make(args: &ReachArgs) -> anyhow::Result<Self> {
-        Self::by(find(args, IfVacant::Create).await?).await
+    /// The same for a command that writes, which makes the store if there is none and it may.
+    pub async fn open_or_make(args: &WriteArgs) -> anyhow::Result<Self> {
+        Self::by(find_to_write(args).await?).await
     }
 
     /// The same for a load of `source`. If nothing but loads made changes in the store, and this
     /// process holds it, changes have the times of `clock`, and it returns the mark of that. Another
     /// store keeps to the time of day, because its earlier states would change otherwise.
     pub async fn open_for_load(
-        args: &ReachArgs,
+        args: &WriteArgs,
         source: &str,
         clock: Arc<ManualClock>,
     ) -> anyhow::Result<(Self, Option<(LoadMark, PathBuf)>)> {
-        if args.server().is_none()
-            && let StoreLocation::Folder(folder) =
-                settings::load(&args.store, Flags::of(&args.store)?)?.settings.place()
+        // The mark makes the folder.
+        refuse_vacant(args)?;
+        let store = &args.reach.store;
+        if args.reach.server().is_none()
+            && let StoreLocation::Folder(folder) = settings::load(store, Flags::of(store)?)?.settings.place()
             && let Some(mark) = LoadMark::begin(folder, source).with_context(|| folder.display().to_string())?
         {
             let open = async |settings: &Settings| local::open_store_of_loads(settings).await;
-            return match find_by(&args.store, IfVacant::Create, open).await? {
+            return match find_by(store, IfVacant::Create, open).await? {
                 Way::Free(store, settings) => {
                     // A change is never before those that are there.
                     clock.set(clock.now().max(mark.newest()));

@@ -14,7 +14,7 @@ use crate::exit::CliError;
 use crate::ingest::{FailedList, ImportTarget, Ingest, Local, MemoryVolume, Meter, Mode, Source, Summary};
 use crate::output::Output;
 use crate::samples::{self, SampleParts};
-use crate::settings::{self, Flags, Loaded, Origin};
+use crate::settings::{self, Flags};
 use crate::{interrupt, local};
 
 /// The page of the examples: the first page of text.
@@ -46,10 +46,10 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     args.listen.apply(&mut flags);
     let loaded = settings::load(&args.store, flags)?;
     let mut settings = loaded.settings.clone();
-    if is_default(&loaded, "listen.tls") {
+    if loaded.is_default("listen.tls") {
         settings.server.listen.tls = None;
     }
-    if is_default(&loaded, "records.listen") {
+    if loaded.is_default("records.listen") {
         settings.server.records.listen = Some(RECORDS);
         // A Redis server may listen there already.
         settings.server.records.gives_way = true;
@@ -72,11 +72,6 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a value is the default.
-fn is_default(loaded: &Loaded, key: &str) -> bool {
-    loaded.explain().iter().any(|setting| setting.key == key && setting.origin == Origin::Default)
-}
-
 async fn import_samples(target: &ImportTarget) -> anyhow::Result<Summary> {
     let volumes: Vec<Source> = samples::volumes().into_iter().map(source).collect();
     let meter = Meter::shown(volumes.iter().map(Source::zip_bytes).sum());
@@ -84,7 +79,7 @@ async fn import_samples(target: &ImportTarget) -> anyhow::Result<Summary> {
     let stop = tokio_util::sync::CancellationToken::new();
     let ingest = Ingest { target, mode: Mode::Import, jobs, meter, stop };
     let volumes = futures::stream::iter(volumes.into_iter().map(Ok));
-    let summary = ingest.run(volumes, &mut FailedList::new(None)?).await?;
+    let summary = ingest.run(volumes, &mut FailedList::shown()).await?;
     ingest.meter.clear();
     if summary.failed > 0 { Err(CliError::Incomplete.into()) } else { Ok(summary) }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use tokio::fs::File;
 use tokio_util::io::ReaderStream;
 
-use crate::cli::{OutputArgs, ReachArgs};
+use crate::cli::{OutputArgs, WriteArgs};
 use crate::client::{self, Body, ClientError};
 use crate::exit::CliError;
 use crate::output::Output;
@@ -53,7 +53,7 @@ pub struct PutArgs {
     output: OutputArgs,
     /// Where.
     #[command(flatten)]
-    reach: ReachArgs,
+    write: WriteArgs,
 }
 
 /// What a new resource is, if its content does not say it.
@@ -182,7 +182,7 @@ pub async fn run(args: PutArgs) -> anyhow::Result<()> {
         Some(file) => read(file, statements).await?,
         None => client::full(statements.unwrap_or_default()),
     };
-    let reached = Reached::open_or_make(&args.reach).await?;
+    let reached = Reached::open_or_make(&args.write).await?;
     let answered = reached.client.ask(&args.base.address(&args.resource), request, body).await;
     reached.close().await?;
     let is_new = answered.map_err(with_way_out)?.status() == StatusCode::CREATED;

@@ -10,11 +10,10 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use hathi::{Mets, Sampler, SynthOptions, SynthVolume, VolumeReader};
 use indicatif::ProgressBar;
 
-use crate::cli::{JOBS_PER_PROCESSOR, JobsArgs, OutputArgs, ReachArgs};
+use crate::cli::{JOBS_PER_PROCESSOR, JobsArgs, OutputArgs, WriteArgs};
 use crate::commands::import;
 use crate::ingest::{FailedList, Ingest, MemoryVolume, Meter, Mode, Source, Summary};
-use crate::reach::{self, IfVacant};
-use crate::{interrupt, progress, samples};
+use crate::{interrupt, progress, reach, samples};
 
 /// Arguments of `penates synth`.
 #[derive(Debug, Args)]
@@ -35,7 +34,7 @@ pub struct SynthArgs {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = parse_scale)]
     page_scale: f64,
     /// Write a pairtree into this folder instead of importing into a store.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["store", "server"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["store", "server", "init"])]
     out: Option<PathBuf>,
     /// How many at once.
     #[command(flatten)]
@@ -45,7 +44,7 @@ pub struct SynthArgs {
     output: OutputArgs,
     /// Where to.
     #[command(flatten)]
-    reach: ReachArgs,
+    write: WriteArgs,
 }
 
 fn parse_scale(text: &str) -> Result<f64, String> {
@@ -132,7 +131,7 @@ async fn import_all(
     bar: &ProgressBar,
 ) -> anyhow::Result<Summary> {
     let stop = interrupt::stop_token()?;
-    let target = import::into_target(reach::find(&args.reach, IfVacant::Create).await?).await?;
+    let target = import::into_target(reach::find_to_write(&args.write).await?).await?;
     // The bar counts volumes. The bar of the ingest would count bytes, whose sum is not known yet.
     let sources = made.map(|volume| Ok(source(volume))).inspect(|_| bar.inc(1));
     let ingest = Ingest {
@@ -142,7 +141,7 @@ async fn import_all(
         meter: Meter::hidden(),
         stop,
     };
-    let ended = ingest.run(sources, &mut FailedList::new(None)?).await;
+    let ended = ingest.run(sources, &mut FailedList::shown()).await;
     import::close(target).await?;
     ended
 }

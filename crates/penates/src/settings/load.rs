@@ -157,6 +157,11 @@ impl Loaded {
         settings
     }
 
+    /// Whether nobody set a value, given its name (`section.key`).
+    pub fn is_default(&self, key: &str) -> bool {
+        self.origin(key) == Origin::Default
+    }
+
     fn origin(&self, key: &str) -> Origin {
         origin_in(&self.figment, key)
     }

@@ -45,11 +45,47 @@ fn a_second_server_on_one_data_folder_is_refused_and_the_first_goes_on() {
 #[test]
 fn a_reading_command_without_a_store_says_so_and_makes_none() {
     let store = TestStore::vacant();
-    for command in [&["ls"][..], &["stat"], &["verify"], &["get", SMALL], &["delete", SMALL], &["audit"]] {
+    let backups = store.beside("backups");
+    let back_up = ["backup", "create", backups.to_str().unwrap()];
+    for command in [&["ls"][..], &["stat"], &["verify"], &["get", SMALL], &["delete", SMALL], &["audit"], &back_up] {
         let ran = store.run(command).ends_with(3);
         assert!(ran.stderr.contains("there is no store in"), "{command:?}: {}", ran.stderr);
     }
+    assert!(!store.path().exists() && !backups.exists());
+}
+
+#[test]
+fn a_writing_command_makes_no_store_in_a_folder_that_is_named_unless_it_is_told_to() {
+    let store = TestStore::vacant();
+    let (data, file, sample) = (store.path(), store.beside("note.txt"), sample_folder(SMALL));
+    fs::write(&file, "a note").unwrap();
+    let data = data.to_str().unwrap();
+    let put = ["put", "note", file.to_str().unwrap()];
+    let by_flag = |args: &[&str]| Ran::of(penates(&[args, &["--store", data]].concat()));
+    for args in
+        [&put[..], &["import", sample.to_str().unwrap()], &["synth", "--volumes", "1"], &["records", "set", "a", "x=1"]]
+    {
+        let refused = by_flag(args).ends_with(3);
+        let why = format!("there is no store in {data}: is its disk mounted? --init makes a new one");
+        assert!(refused.stderr.contains(&why), "{args:?}: {}", refused.stderr);
+    }
+    let mut by_environment = penates(&put);
+    by_environment.env("PENATES_STORE__PATH", data);
+    let configuration = store.beside("penates.toml");
+    fs::write(&configuration, format!("[store]\npath = {data:?}\n")).unwrap();
+    let by_file = penates(&[&put[..], &["--config", configuration.to_str().unwrap()]].concat());
+    for command in [by_environment, by_file] {
+        Ran::of(command).ends_with(3);
+    }
     assert!(!store.path().exists());
+
+    by_flag(&[&put[..], &["--init"]].concat()).ends_with(0);
+    by_flag(&put).ends_with(0);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mut by_default = penates(&put);
+    by_default.current_dir(elsewhere.path());
+    Ran::of(by_default).ends_with(0);
+    assert!(elsewhere.path().join("data/format").exists());
 }
 
 #[test]
@@ -77,9 +113,9 @@ fn a_data_folder_that_cannot_be_made_is_named() {
     let file = place.path().join("file");
     fs::write(&file, "").unwrap();
     let inside = file.join("data");
-    let args = ["import", samples().to_str().unwrap(), "--store", inside.to_str().unwrap()].map(str::to_owned);
-    let ran = Ran::of(penates(&args)).ends_with(3);
-    assert!(ran.stderr.contains(inside.to_str().unwrap()), "{}", ran.stderr);
+    let inside = inside.to_str().unwrap();
+    let ran = Ran::of(penates(&["import", samples().to_str().unwrap(), "--store", inside, "--init"])).ends_with(3);
+    assert!(ran.stderr.contains(inside), "{}", ran.stderr);
 }
 
 #[test]

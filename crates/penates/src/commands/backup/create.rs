@@ -15,6 +15,7 @@ use super::target::Target;
 use super::{failed, in_thread, is_pipe};
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::exit::CliError;
+use crate::local;
 use crate::output::{Output, human_bytes};
 use crate::reach::{self, Way};
 use crate::settings::{self, Flags, StoreLocation};
@@ -57,6 +58,8 @@ pub(super) async fn create(args: CreateArgs) -> anyhow::Result<()> {
         let what = format!("{} is in the data folder: name another place for backups", args.folder.display());
         return Err(CliError::Usage(what).into());
     }
+    // A folder of backups is made only if there is something for it.
+    local::require_store(data)?;
     // Before the store is asked for anything.
     let target = Target::open(&args)?;
     let now = Timestamp::now();

@@ -20,10 +20,10 @@ use clap::Args;
 use preservation::ocfl::is_root;
 use store::{Clock, ManualClock};
 
-use crate::cli::ReachArgs;
+use crate::cli::WriteArgs;
 use crate::exit::CliError;
 use crate::output::{Output, human_bytes};
-use crate::reach::Reached;
+use crate::reach::{self, Reached};
 use crate::resources::{BaseArgs, repository};
 use fedora::{FedoraRoot, is_fedora};
 use heads::{ResourcePath, VOLUMES};
@@ -31,12 +31,16 @@ use loader::{Counts, Loader};
 use report::Report;
 use timeline::{Archive, Loaded};
 
+/// What to do about resources that not everyone could read where they come from.
+const READABLE: &str = "warning: everything loaded is readable by whoever may read, also what was not for everyone \
+    there: limit who reads (auth.read = \"token\", and tokens with --scope rest:/TREE), or delete it";
+
 /// Arguments of `penates load`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   penates load letters-2026
   penates load letters-2026 --server https://books.example.org
-  penates load fcrepo/data/ocfl-root --report moved.ndjson
+  penates load fcrepo/data/ocfl-root --store ./moved --init --report moved.ndjson
   penates load aips --report moved.ndjson
   penates load --into deposits/2026-7 /data/bags/deposit-7")]
 pub struct LoadArgs {
@@ -58,13 +62,13 @@ pub struct LoadArgs {
     base: BaseArgs,
     /// Where.
     #[command(flatten)]
-    reach: ReachArgs,
+    write: WriteArgs,
 }
 
 impl LoadArgs {
     /// Loads the files of a bag below a container.
-    pub fn of_bag(source: PathBuf, into: String, base: BaseArgs, reach: ReachArgs) -> Self {
-        Self { source, into: Some(into), report: None, check: false, base, reach }
+    pub fn of_bag(source: PathBuf, into: String, base: BaseArgs, write: WriteArgs) -> Self {
+        Self { source, into: Some(into), report: None, check: false, base, write }
     }
 }
 
@@ -72,6 +76,10 @@ impl LoadArgs {
 pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
     let source = &args.source;
     check_place(source)?;
+    if !args.check {
+        // What is loaded is checked first, which may take hours.
+        reach::refuse_vacant(&args.write)?;
+    }
     let (reached, counts) = match &args.into {
         Some(into) => {
             let into =
@@ -89,7 +97,7 @@ pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
             if args.check {
                 return Ok(());
             }
-            let reached = Reached::open_or_make(&args.reach).await?;
+            let reached = Reached::open_or_make(&args.write).await?;
             let counts = async {
                 let counts = bag::load(bag, &loader(&args, &reached).await?).await?;
                 volumes::load(source, &reached.client).await.map(|volumes| counts.with(&volumes))
@@ -153,7 +161,7 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
     let clock = Arc::new(ManualClock::new(archive.begin()));
     // The same for each load of it, from whatever folder.
     let place = source.canonicalize().with_context(|| source.display().to_string())?.display().to_string();
-    let (reached, mark) = Reached::open_for_load(&args.reach, &place, clock.clone()).await?;
+    let (reached, mark) = Reached::open_for_load(&args.write, &place, clock.clone()).await?;
     let shown = mark.as_ref().map(|(mark, _)| (clock.clone(), mark.newest()));
     let loaded = async {
         let loader = Arc::new(loader(args, &reached).await?);
@@ -184,7 +192,7 @@ async fn load_packages(args: &LoadArgs) -> anyhow::Result<()> {
     if args.check {
         return print_checked(&format!("{} packages with {} files", export.len(), export.files()), &report);
     }
-    let reached = Reached::open_or_make(&args.reach).await?;
+    let reached = Reached::open_or_make(&args.write).await?;
     let loaded = async { dspace::load(&export, &loader(args, &reached).await?, &report).await }.await;
     reached.close().await?;
     let dspace::Loaded { counts, verified, updated } = loaded?;
@@ -205,10 +213,13 @@ fn print_checked(what: &str, report: &Report) -> anyhow::Result<()> {
     if report.has_failures() { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 
-/// Prints what was loaded, and ends with what came of it.
+/// Prints what was loaded, warns of what was not for everyone, and ends with what came of it.
 fn print_loaded(counts: &Counts, mut lines: Vec<String>, report: &Report) -> anyhow::Result<()> {
     lines.extend(report.finish()?);
     print_counts(counts, lines)?;
+    if report.has_restricted() {
+        note!("{READABLE}");
+    }
     if counts.failed > 0 || report.has_failures() { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 
@@ -244,12 +255,12 @@ async fn load_foreign(args: &LoadArgs, into: &ResourcePath) -> anyhow::Result<(R
     let source = &args.source;
     if is_root(source) {
         let objects = foreign::ocfl::checked(source).await?;
-        let reached = Reached::open_or_make(&args.reach).await?;
+        let reached = Reached::open_or_make(&args.write).await?;
         let counts = async { foreign::ocfl::load(&objects, into, &loader(args, &reached).await?).await }.await;
         return Ok((reached, counts));
     }
     let bag = foreign::bag::checked(source).await?;
-    let reached = Reached::open_or_make(&args.reach).await?;
+    let reached = Reached::open_or_make(&args.write).await?;
     let counts = async { foreign::bag::load(bag, into, &loader(args, &reached).await?).await }.await;
     Ok((reached, counts))
 }

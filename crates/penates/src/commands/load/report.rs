@@ -1,7 +1,7 @@
 //! The report of a load: what could not be taken over, or became something else. Lines of JSON, and
 //! counts for people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -91,6 +91,11 @@ impl What {
         )
     }
 
+    /// Whether it is about something that not everyone could read.
+    fn is_restricted(self) -> bool {
+        matches!(self, Self::Acl | Self::Restricted | Self::Withdrawn)
+    }
+
     /// For people, behind a number.
     fn words(self) -> &'static str {
         match self {
@@ -146,6 +151,8 @@ struct Inner {
     /// The first failure to write it.
     error: Option<std::io::Error>,
     counts: BTreeMap<What, u64>,
+    /// Counts that are not for people.
+    omitted: BTreeSet<What>,
 }
 
 impl Report {
@@ -153,7 +160,7 @@ impl Report {
     pub fn create(path: Option<&Path>) -> anyhow::Result<Self> {
         let create = |path: &Path| File::create(path).with_context(|| path.display().to_string());
         let file = path.map(create).transpose()?.map(BufWriter::new);
-        Ok(Self(Mutex::new(Inner { file, error: None, counts: BTreeMap::new() })))
+        Ok(Self(Mutex::new(Inner { file, error: None, counts: BTreeMap::new(), omitted: BTreeSet::new() })))
     }
 
     /// Reports a resource.
@@ -188,7 +195,7 @@ impl Report {
 
     /// Leaves out a count that the load prints itself.
     pub fn omit_count(&self, what: What) {
-        self.0.lock().counts.remove(&what);
+        self.0.lock().omitted.insert(what);
     }
 
     /// Writes the rest of it. Returns the counts for people, failures first, without those of the
@@ -203,8 +210,14 @@ impl Report {
             None => inner.file.as_mut().map_or(Ok(()), |file| file.flush().and_then(|()| file.get_ref().sync_all())),
         };
         written.context("the report")?;
-        let counts = inner.counts.iter().filter(|(what, _)| **what != What::Failed);
+        let is_shown = |what: &What| *what != What::Failed && !inner.omitted.contains(what);
+        let counts = inner.counts.iter().filter(|(what, _)| is_shown(what));
         Ok(counts.map(|(what, count)| format!("{count} {}", what.words())).collect())
+    }
+
+    /// Whether something is loaded that not everyone could read where it comes from.
+    pub fn has_restricted(&self) -> bool {
+        self.0.lock().counts.keys().any(|what| what.is_restricted())
     }
 
     /// Whether something is missing that the load is for.

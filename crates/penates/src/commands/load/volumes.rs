@@ -35,7 +35,7 @@ pub async fn load(bag: &Path, client: &Client) -> anyhow::Result<Summary> {
     let target = ImportTarget::Server(client.clone());
     let (meter, stop) = (Meter::shown(0), interrupt::stop_token()?);
     let ingest = Ingest { target: &target, mode: Mode::Import, jobs: target.jobs_per_processor(), meter, stop };
-    let imported = ingest.run(sources.filter_map(future::ready), &mut FailedList::new(None)?).await;
+    let imported = ingest.run(sources.filter_map(future::ready), &mut FailedList::shown()).await;
     ingest.meter.clear();
     let imported = imported?;
     Ok(Summary { unchanged: imported.unchanged + unchanged.into_inner(), ..imported })
