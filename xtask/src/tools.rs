@@ -23,7 +23,7 @@ enum Probe {
 }
 
 /// All of them.
-pub const TOOLS: [Tool; 18] = [
+pub const TOOLS: [Tool; 19] = [
     Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the documented examples" },
     Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
@@ -92,7 +92,13 @@ pub const TOOLS: [Tool; 18] = [
         program: "promtool",
         probe: Probe::Runs(&["--version"]),
         package: "prometheus",
-        tests: "metrics and alerts, by Prometheus's own checks",
+        tests: "metrics, alerts and the expressions of the dashboard, by Prometheus's own checks",
+    },
+    Tool {
+        program: "systemd-analyze",
+        probe: Probe::Runs(&["--version"]),
+        package: "systemd",
+        tests: "the units of the package and of the operations guide",
     },
     Tool {
         program: "iostat",

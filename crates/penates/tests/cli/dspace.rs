@@ -21,12 +21,17 @@ fn written() -> (TestStore, PathBuf) {
     (store, folder)
 }
 
-/// Loads packages. Returns what the command printed, and the report.
+/// Loads packages. Returns what the command printed, and the report. It warns if not everyone could
+/// read all of them.
 fn load(store: &TestStore, source: &Path, code: i32) -> (String, Vec<Value>) {
     let report = store.beside("report.ndjson");
     let ran = store.run(&["load", source.to_str().unwrap(), "--report", report.to_str().unwrap()]).ends_with(code);
     let lines = fs::read_to_string(report).unwrap();
-    (ran.text().to_owned(), lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+    let report: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let is_restricted = ["restricted", "withdrawn"].iter().any(|what| report.iter().any(|line| line["what"] == *what));
+    let is_warned = ran.stderr.contains("warning: everything loaded is readable");
+    assert_eq!(is_warned, is_restricted, "{}", ran.stderr);
+    (ran.text().to_owned(), report)
 }
 
 /// The lines of a report about something.

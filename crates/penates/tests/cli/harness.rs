@@ -114,10 +114,13 @@ impl TestStore {
         self.folder.path().join(name)
     }
 
-    /// A command on this store.
+    /// A command on this store. One that writes makes the store if there is none.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = penates(args);
         command.arg("--store").arg(self.path());
+        if matches!(args, ["import" | "load" | "put" | "synth", ..] | ["records", "import" | "set", ..]) {
+            command.arg("--init");
+        }
         command
     }
 

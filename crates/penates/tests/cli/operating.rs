@@ -1,5 +1,5 @@
-//! What an operator does: checks a configuration, reloads it, reads logs (or does not), replaces
-//! servers behind a proxy, and lets the service manager open sockets.
+//! What an operator does: checks a configuration, reloads it, reads logs (or does not), closes
+//! terminals, replaces servers behind a proxy, and lets the service manager open sockets.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -100,6 +100,13 @@ fn a_configuration_is_checked_with_the_files_and_addresses_that_it_names() {
     };
     assert!(check(&tls).ends_with(0).text().contains("is sound"));
 
+    // A mode that is a number, and a folder that a service has only while it runs.
+    let socket = ["--listen", "unix:/run/no-such-service/http.sock", "--tls-listen", "off"];
+    let mut of_socket = store.command(&[&["config", "--check"][..], &socket].concat());
+    of_socket.env("PENATES_LISTEN__HTTP_MODE", "660");
+    let at_rest = Ran::of(of_socket).ends_with(0);
+    assert!(at_rest.stderr.contains("no folder /run/no-such-service; a service has it"), "{}", at_rest.stderr);
+
     let fast = check(&["--set", "records.mode=fast"]).ends_with(2);
     assert!(fast.stderr.contains("a data folder has the mode `atomic`"), "{}", fast.stderr);
 
@@ -116,6 +123,10 @@ fn a_configuration_is_checked_with_the_files_and_addresses_that_it_names() {
         ("log.level=blabla", "`blabla` is no level"),
         ("log.level=server=blabla", "log.level"),
         ("ldp.origin=banana", "ldp.origin `banana` is no scheme and host"),
+        ("ldp.base=/audit/", "ldp.base `/audit` is the path of another route"),
+        ("store.sweep_interval=0s", "store.sweep_interval (0s) must be at least 1ms"),
+        ("limits.header_time=0s", "limits.header_time (0s) must be at least 1ms"),
+        ("listen.http_mode=999", "write three octal digits, such as 660"),
         ("listen.http=192.0.2.1:1", "192.0.2.1:1"),
     ] {
         let refused = check(&["--set", setting, "--set", "auth.read_open_anywhere=true"]);
@@ -237,15 +248,19 @@ fn a_configuration_is_read_again_by_command_and_by_signal_while_connections_go_o
 #[test]
 fn a_server_takes_the_sockets_that_the_service_manager_has_opened() {
     let store = TestStore::with(&[SMALL]);
-    let start = |name: &str| {
+    let given = |name: &str, tls: &str| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         // The service manager gives the descriptors from 3 on, and the process that it has started.
         let given = "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"";
         let mut shell = Command::new("sh");
-        let serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
+        let serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", tls]);
         shell.args(["-c", given]).arg(serve.get_program()).args(serve.get_args());
         shell.env("LISTEN_FDNAMES", name).stdin(Stdio::from(OwnedFd::from(listener)));
+        (shell, address)
+    };
+    let start = |name: &str| {
+        let (shell, address) = given(name, "off");
         (Served::start(shell), address)
     };
     let (server, address) = start("http");
@@ -264,6 +279,17 @@ fn a_server_takes_the_sockets_that_the_service_manager_has_opened() {
     assert_eq!(&reply, b"+PONG\r\n");
     drop(connection);
     assert_eq!(server.stop("TERM").0, 0);
+
+    // No redirect is configured, and one to nowhere is refused.
+    let (shell, address) = given("redirect", "127.0.0.1:0");
+    let server = Served::start(shell);
+    let to = curl(&["-o", "/dev/null", "-w", "%{http_code} %{redirect_url}", &format!("http://{address}/rest/")]);
+    assert_eq!(to, Some(format!("308 {}/rest/", server.tls_url())));
+    let head = curl(&["-k", "-D", "-", "-o", "/dev/null", &format!("{}/healthz", server.tls_url())]).unwrap();
+    assert!(head.to_ascii_lowercase().contains("strict-transport-security: "), "{head}");
+    assert_eq!(server.stop("TERM").0, 0);
+    let refused = Ran::of(given("redirect", "off").0);
+    assert!(refused.code != 0 && refused.stderr.contains("there is no HTTPS to redirect to"), "{}", refused.stderr);
 }
 
 #[test]
@@ -278,6 +304,109 @@ fn a_hang_up_while_the_store_is_opened_does_not_kill_the_server() {
     drop((connection, node));
     wait_until(|| child.try_wait().unwrap().is_some());
     assert_eq!(child.wait().unwrap().code(), Some(3), "it ends because of the store");
+}
+
+/// A command in a terminal of its own. Dropping it closes the terminal, as somebody closes a window.
+struct Terminal(Child);
+
+impl Terminal {
+    /// Opens a terminal and runs a line of a shell in it.
+    fn running(line: &str) -> Self {
+        // What started the tests may ignore SIGHUP.
+        let mut script = Command::new("env");
+        script.args(["--default-signal=HUP", "script", "--quiet", "--command", line, "/dev/null"]);
+        script.env("SHELL", "/bin/sh");
+        // Nobody types, and the input does not end either.
+        script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Self(script.spawn().unwrap())
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A command as a line of a shell.
+fn line(command: &Command) -> String {
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    shlex::try_join(words.map(|word| word.to_str().unwrap())).unwrap()
+}
+
+/// A process whose parent has ended. A test that fails leaves none behind.
+struct Orphan {
+    pid: String,
+}
+
+impl Orphan {
+    fn signal(&self, name: &str) -> bool {
+        Command::new("kill").args([&format!("-{name}"), &self.pid]).status().unwrap().success()
+    }
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.signal("KILL");
+        }
+    }
+}
+
+#[test]
+fn a_server_ends_when_its_terminal_is_closed_and_goes_on_if_nohup_started_it() {
+    let store = TestStore::with(&[SMALL]);
+    let serve = line(&store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]));
+    let said = |name: &str| fs::read_to_string(store.beside(name)).unwrap_or_default();
+    // The terminal, the address of the server in it, and its process.
+    let start = |name: &str, before: &str| {
+        let pid = store.beside(&format!("{name}.pid"));
+        let to = format!(">/dev/null 2>'{}'", store.beside(name).display());
+        let terminal = Terminal::running(&format!("echo $$ >'{}'; exec {before}{serve} {to}", pid.display()));
+        let address = || -> Option<String> {
+            let log = said(name);
+            let (_, address) = log.split_once("Listening on http://")?;
+            // The line may not be whole yet.
+            address.split_once("/\n").map(|(address, _)| address.to_owned())
+        };
+        wait_until(|| address().is_some());
+        (terminal, address().unwrap(), Orphan { pid: fs::read_to_string(pid).unwrap().trim().to_owned() })
+    };
+    let has_ended = |address: &str| TcpStream::connect(address).is_err();
+
+    let (terminal, address, server) = start("plain", "");
+    assert!(curl(&[&format!("http://{address}/healthz")]).is_some());
+    drop(terminal);
+    wait_until(|| has_ended(&address));
+    drop(server);
+    let verified = store.run(&["verify"]).ends_with(0);
+    assert!(verified.text().contains("volumes: 1 sound, 0 damaged"), "{}", verified.text());
+
+    let (terminal, address, server) = start("nohup", "nohup ");
+    drop(terminal);
+    // It has noticed that its terminal is closed: it read its configuration again.
+    wait_until(|| said("nohup").contains("the configuration was read again"));
+    assert!(curl(&[&format!("http://{address}/healthz")]).is_some());
+    assert!(server.signal("TERM"));
+    wait_until(|| has_ended(&address));
+    assert_eq!(store.ids(), [SMALL]);
+}
+
+#[test]
+fn an_import_whose_terminal_is_closed_leaves_nothing_half_imported_and_can_be_repeated() {
+    let store = TestStore::vacant();
+    store.run(&["init"]).ends_with(0);
+    let folders = [SMALL, OTHER].map(sample_folder);
+    let import = ["import", text(&folders[0]), text(&folders[1])];
+    let mut terminal = Terminal::running(&format!("exec {}", line(&store.command(&import))));
+    // Its progress.
+    terminal.0.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    drop(terminal);
+    // What it stored is whole, and the next import does the rest.
+    store.run(&import).ends_with(0);
+    let verified = store.run(&["verify"]).ends_with(0);
+    assert!(verified.text().contains("volumes: 2 sound, 0 damaged"), "{}", verified.text());
 }
 
 #[test]
@@ -324,84 +453,4 @@ fn a_server_behind_a_proxy_is_replaced_without_a_failed_request() {
     clients.into_iter().for_each(|client| client.join().unwrap());
     assert_eq!(failed.load(Ordering::Relaxed), 0, "of {}", served.load(Ordering::Relaxed));
     assert_eq!(staying.stop("TERM").0, 0);
-}
-
-/// A file of `packaging/`.
-fn packaged(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(name)
-}
-
-#[test]
-fn the_units_are_valid_and_their_configuration_is_accepted() {
-    let store = TestStore::vacant();
-    store.run(&["config", "--config", text(&packaged("penates.toml"))]).ends_with(0);
-    // Some machines have no systemd.
-    if Command::new("systemd-analyze").arg("--version").output().is_err() {
-        return;
-    }
-    let unit = fs::read_to_string(packaged("systemd/penates.service")).unwrap();
-    let here = unit.replace("/usr/bin/penates", env!("CARGO_BIN_EXE_penates"));
-    assert_ne!(here, unit);
-    let service = store.beside("penates.service");
-    fs::write(&service, here).unwrap();
-    fs::copy(packaged("systemd/penates.socket"), store.beside("penates.socket")).unwrap();
-    let verify = Command::new("systemd-analyze")
-        .args(["verify", "--man=no", text(&service), text(&store.beside("penates.socket"))])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&verify.stderr);
-    let of_ours: Vec<&str> = said.lines().filter(|line| line.contains("penates")).collect();
-    assert!(verify.status.success() && of_ours.is_empty(), "{said}");
-}
-
-#[test]
-fn the_files_for_containers_name_settings_and_commands_that_there_are() {
-    let [image, compose] =
-        ["container/Containerfile", "container/compose.yaml"].map(|name| fs::read_to_string(packaged(name)).unwrap());
-    let variables = |text: &str, sign: char| -> Vec<(String, String)> {
-        let words = text.lines().filter_map(|line| {
-            let line = line.trim().trim_start_matches("ENV ").trim_end_matches('\\').trim();
-            line.starts_with("PENATES_").then(|| line.split_once(sign).unwrap())
-        });
-        words.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect()
-    };
-    let mut config = penates(&["config"]);
-    let all = [variables(&image, '='), variables(&compose, ':')].concat();
-    assert!(all.len() >= 5, "{all:?}");
-    config.envs(all);
-    let shown = Ran::of(config).ends_with(0);
-    assert!(shown.text().contains("cassandra://cassandra1,cassandra2,cassandra3/penates"), "{}", shown.text());
-    assert!(image.lines().any(|line| line == "FROM scratch") && image.contains("USER 65532"));
-    // A new volume has the owner of the folder in the image.
-    assert!(image.contains("COPY --chown=65532:65532 data /data\n"));
-    assert!(fs::read_to_string(packaged("prepare")).unwrap().contains("\"$to/data\""));
-    for line in compose.lines().filter_map(|line| line.trim().strip_prefix("command: ")) {
-        let words: Vec<String> = serde_json::from_str(line).unwrap();
-        Ran::of(penates(&[&words[..], &["--help".to_owned()]].concat())).ends_with(0);
-    }
-}
-
-#[test]
-fn every_file_of_the_debian_package_is_there_or_made_by_prepare() {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let cargo: toml::Table = fs::read_to_string(manifest.join("Cargo.toml")).unwrap().parse().unwrap();
-    let assets = cargo["package"]["metadata"]["deb"]["assets"].as_array().unwrap();
-    let prepare = fs::read_to_string(packaged("prepare")).unwrap();
-    for asset in assets {
-        let source = asset[0].as_str().unwrap();
-        match source.split_once("target/packaging/") {
-            Some((_, made)) => assert!(prepare.contains(&format!("\"$to/{}", made.trim_end_matches("/*"))), "{source}"),
-            None if source == "target/release/penates" => {}
-            None => {
-                let folder = source.split_once('*').map_or(source, |(folder, _)| folder);
-                assert!(manifest.join(folder).exists(), "{source}");
-            }
-        }
-    }
-    let postinst = fs::read_to_string(packaged("postinst")).unwrap();
-    let [user, folder] = ["systemd-sysusers ", "systemd-tmpfiles "].map(|program| {
-        let run = postinst.lines().position(|line| line.trim().starts_with(program));
-        run.unwrap_or_else(|| panic!("{program}is not run"))
-    });
-    assert!(user < folder, "the folder belongs to the user");
 }

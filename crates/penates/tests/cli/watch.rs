@@ -1,5 +1,5 @@
 //! What monitors see: the metrics of servers that have just started, their documentation, the rules
-//! and the dashboard in `packaging/`, and the lines of the log.
+//! in `packaging/`, and the lines of the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,6 +19,7 @@ use prost::Message;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::dashboard;
 use crate::documentation::file;
 use crate::harness::*;
 
@@ -83,7 +84,7 @@ fn families(scrape: &str) -> BTreeMap<String, String> {
 }
 
 /// The answer of a command that reads `input`; `None`: there is no such program.
-fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
+pub fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
     let mut command = Command::new("promtool");
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let Ok(mut child) = command.spawn() else {
@@ -143,7 +144,7 @@ fn the_first_scrape_of_a_server_has_every_metric_and_each_is_documented() {
 }
 
 /// The names of metrics in expressions.
-fn named(expressions: &str) -> BTreeSet<String> {
+pub fn named(expressions: &str) -> BTreeSet<String> {
     let names = Regex::new("(penates|http_server|process)_[a-z_]+").unwrap();
     names.find_iter(expressions).map(|name| name.as_str().to_owned()).collect()
 }
@@ -152,10 +153,7 @@ fn named(expressions: &str) -> BTreeSet<String> {
 fn rules_dashboard_and_guide_name_metrics_that_exist() {
     let tables = documented();
     let families: BTreeMap<_, _> = tables.values().flatten().collect();
-    let dashboard: Value =
-        serde_json::from_str(&fs::read_to_string(file("packaging/grafana/penates.json")).unwrap()).unwrap();
-    let targets = dashboard["panels"].as_array().unwrap().iter().filter_map(|panel| panel["targets"].as_array());
-    let shown: Vec<_> = targets.flatten().map(|target| target["expr"].as_str().unwrap()).collect();
+    let shown = [dashboard::expressions(), dashboard::queries()].concat();
     assert!(shown.len() > 50, "{} expressions", shown.len());
     let texts = ["packaging/prometheus/penates.rules.yml", "docs/operations.md"];
     let texts = texts.map(|path| fs::read_to_string(file(path)).unwrap());

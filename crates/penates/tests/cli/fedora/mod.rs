@@ -182,7 +182,11 @@ fn a_second_load_of_a_root_of_fedora_finds_all_of_it() {
 fn acls_of_fedora_are_kept_as_files_also_without_a_report_and_a_second_load_changes_none() {
     let store = TestStore::vacant();
     let root = Recorded::OnRequest.unpacked(&store.beside("root"));
-    let load = || store.run(&["load", root.to_str().unwrap()]).ends_with(0).text().to_owned();
+    let load = || {
+        let loaded = store.run(&["load", root.to_str().unwrap()]).ends_with(0);
+        assert!(loaded.stderr.contains("warning: everything loaded is readable"), "{}", loaded.stderr);
+        loaded.text().to_owned()
+    };
     let histories = || {
         let history = |path: &str| store.run(&["history", path]).ends_with(0).text().to_owned();
         ["acl", "acl/group~fcr-acl.nt"].map(history)
@@ -219,11 +223,14 @@ fn acls_of_fedora_are_kept_below_a_free_name_if_there_is_something_else_at_their
 }
 
 #[test]
-fn a_check_of_a_root_of_fedora_makes_no_store() {
+fn a_root_of_fedora_makes_no_store_if_it_is_checked_or_if_the_load_is_not_told_to() {
     let store = TestStore::vacant();
     let root = Recorded::OnRequest.unpacked(&store.beside("root"));
     let expected = store.run(&["load", root.to_str().unwrap(), "--check"]).ends_with(0);
     assert!(expected.text().starts_with("checked 8 objects with "), "{}", expected.text());
+    let load = ["load", root.to_str().unwrap(), "--store", store.path().to_str().unwrap()].map(str::to_owned);
+    let refused = Ran::of(penates(&load)).ends_with(3);
+    assert!(refused.stderr.contains("--init makes a new one"), "{}", refused.stderr);
     assert!(!store.path().exists());
     let root = Recorded::Versioned.unpacked(&store.beside("versioned"));
     let expected = store.run(&["load", root.to_str().unwrap(), "--check"]).ends_with(1);
