@@ -36,7 +36,9 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 
         let store = bench.work.running().join(format!("import-{repetition}"));
         let (before, begun) = (Usage::own()?, Instant::now());
-        bench.work.penates().run(["import".as_ref(), "--store".as_ref(), store.as_os_str(), pairtree.as_os_str()])?;
+        let import =
+            ["import".as_ref(), "--init".as_ref(), "--store".as_ref(), store.as_os_str(), pairtree.as_os_str()];
+        bench.work.penates().run(import)?;
         let seconds = begun.elapsed().as_secs_f64();
         let used = Usage::own()?.since(before);
         let disk = disk_bytes(&store)?;

@@ -25,7 +25,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         drop(process);
         let root = folder.path().join("home/data/ocfl-root");
         let store = folder.path().join("moved");
-        let arguments = [OsStr::new("load"), root.as_os_str(), OsStr::new("--store"), store.as_os_str()];
+        let (load, init, to) = (OsStr::new("load"), OsStr::new("--init"), OsStr::new("--store"));
+        let arguments = [load, root.as_os_str(), init, to, store.as_os_str()];
         let begun = Instant::now();
         let output = bench.penates.run(arguments)?;
         let seconds = begun.elapsed().as_secs_f64();

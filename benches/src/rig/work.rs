@@ -82,7 +82,7 @@ impl Work {
     /// A store with a corpus: a copy of the kept one, since requests write too (audit, selections).
     /// So no run depends on earlier ones. It is on the disk when this returns.
     pub fn store(&self, corpus: &Corpus) -> Result<PathBuf> {
-        let kept = self.kept(corpus, "store", "--store")?;
+        let kept = self.kept(corpus, "store", &["--init", "--store"])?;
         let copy = self.running.path().join(corpus.folder_name("store"));
         if !copy.exists() {
             copy_folder(&kept, &copy)?;
@@ -92,7 +92,7 @@ impl Work {
 
     /// A corpus as a pairtree.
     pub fn pairtree(&self, corpus: &Corpus) -> Result<PathBuf> {
-        self.kept(corpus, "pairtree", "--out")
+        self.kept(corpus, "pairtree", &["--out"])
     }
 
     /// Makes a corpus in an existing store.
@@ -102,8 +102,9 @@ impl Work {
         self.penates.run(arguments).map(drop)
     }
 
-    /// The output of `penates synth` for a corpus, made at the first call.
-    fn kept(&self, corpus: &Corpus, kind: &str, flag: &str) -> Result<PathBuf> {
+    /// The output of `penates synth` for a corpus, made at the first call. The flags end with the one
+    /// that names it.
+    fn kept(&self, corpus: &Corpus, kind: &str, flags: &[&str]) -> Result<PathBuf> {
         let folder = self.folder.join(corpus.folder_name(kind));
         if !folder.exists() {
             eprintln!("making {}", folder.display());
@@ -111,7 +112,8 @@ impl Work {
             let unfinished = tempfile::Builder::new().prefix("making-").tempdir_in(&self.folder)?;
             let made = unfinished.path().join("made");
             let mut arguments = corpus.arguments();
-            arguments.extend([flag.to_owned(), made.to_str().context("a path that is no text")?.to_owned()]);
+            arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
+            arguments.push(made.to_str().context("a path that is no text")?.to_owned());
             self.penates.run(arguments)?;
             fs::rename(&made, &folder)?;
         }
