@@ -20,7 +20,7 @@ use repository::ResourceError;
 use repository::upload::digests_of;
 use tokio::sync::Semaphore;
 
-use crate::address::Site;
+use crate::address::{Site, encoded};
 use crate::errors::LdpError;
 use crate::links::values;
 use crate::request::LdpRequest;
@@ -28,7 +28,7 @@ use crate::settings::STATEMENT_BYTES;
 use crate::stored::{map, mapped};
 
 /// Up to this length in bytes a body is parsed where it was received: that takes little longer than
-/// to hand it to another thread.
+/// to hand it to another thread. Even a short one in JSON-LD can take long.
 const PARSED_AT_ONCE_BYTES: usize = 4 << 10;
 
 /// The turns of longer bodies, one for each processor. Memory is not reserved for what a parser
@@ -37,6 +37,9 @@ static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     Arc::new(Semaphore::new(processors))
 });
+
+/// At least the bytes that the repository appends to a name that is taken.
+const ADDED_BYTES: usize = 16;
 
 /// A received graph that is not parsed yet, because its relative IRIs have a meaning only once it
 /// has an address.
@@ -78,18 +81,29 @@ impl GraphBody {
         Ok(map(self.parsed(base, asked).await?, |iri| asked.site.kept(iri)))
     }
 
-    /// The graph of a resource in a container, whose name is not known yet.
-    pub async fn graph_in(&self, container: &ResourcePath, asked: &LdpRequest) -> Result<UnnamedGraph, LdpError> {
-        let name = hex::encode(asked.library().heads.surroundings().random.bytes::<16>());
-        let base = Iri::parse(format!("{}/{name}", asked.site.iri(container).trim_end_matches('/')))
-            .map_err(|error| LdpError::Internal(error.to_string()))?;
-        Ok(UnnamedGraph { graph: self.parsed(&base, asked).await?, base })
+    /// The graph of a resource in a container, whose name is not known yet: the wish, the wish with
+    /// something appended, or a fresh one.
+    pub async fn graph_in(
+        &self,
+        container: &ResourcePath,
+        wish: Option<&str>,
+        asked: &LdpRequest,
+    ) -> Result<UnnamedGraph, LdpError> {
+        let drawn = hex::encode(asked.library().heads.surroundings().random.bytes::<16>());
+        // No name is longer, so limits and the share of memory hold for every name.
+        let wish_bytes = |wish: &str| ResourcePath::of_names([wish]).map(|name| encoded(&name).len() + ADDED_BYTES);
+        let longest = wish.map_or(Ok(0), wish_bytes)?;
+        let base = format!("{}/{drawn:0<longest$}", asked.site.iri(container).trim_end_matches('/'));
+        let base = Iri::parse(base).map_err(|error| LdpError::Internal(error.to_string()))?;
+        let graph = self.parsed(&base, asked).await.map_err(|error| unnamed(error, base.as_str()))?;
+        Ok(UnnamedGraph { graph, base })
     }
 
     async fn parsed(&self, base: &Iri, asked: &LdpRequest) -> Result<Graph, LdpError> {
         let settings = asked.settings();
         let limits = Limits { body_bytes: settings.rdf_bytes_max, triples: settings.triples_max, ..Limits::default() };
-        let graph = match self.bytes.len() <= PARSED_AT_ONCE_BYTES {
+        let is_json_ld = matches!(self.content_type.syntax, Syntax::JsonLd(_));
+        let graph = match self.bytes.len() <= PARSED_AT_ONCE_BYTES && !is_json_ld {
             true => parse(&self.bytes, self.content_type, base, &limits)?,
             false => {
                 let turn = Arc::clone(&TURNS).acquire_owned().await;
@@ -115,7 +129,21 @@ fn parse(body: &[u8], content_type: ContentType, base: &Iri, limits: &Limits) ->
     rdf::parse(&content_type.charset.to_utf8(body), content_type.syntax, base, limits)
 }
 
-/// A graph in which a name that no resource has stands for that of a resource.
+/// The error with relative IRIs in place of those that begin with the base, whose name the client
+/// does not know.
+fn unnamed(error: LdpError, base: &str) -> LdpError {
+    let relative = |text: &str| text.replace(&format!("<{base}"), "<").replace(base, "<>");
+    match error {
+        LdpError::Graph(ParseError::Syntax { location, message }) => {
+            ParseError::Syntax { location, message: relative(&message) }.into()
+        }
+        LdpError::Graph(ParseError::RemoteContext { iri }) => ParseError::RemoteContext { iri: relative(&iri) }.into(),
+        LdpError::Graph(ParseError::NamedGraph { graph }) => ParseError::NamedGraph { graph: relative(&graph) }.into(),
+        other => other,
+    }
+}
+
+/// A graph of a resource whose name is not known yet. It has a name that no resource has instead.
 #[derive(Debug)]
 pub struct UnnamedGraph {
     graph: Graph,

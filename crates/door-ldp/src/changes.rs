@@ -40,7 +40,7 @@ impl LdpRequest {
         let repository = &self.library().repository;
         match incoming {
             Incoming::Graph(body, asked) => {
-                let graph = body.graph_in(container, self).await?;
+                let graph = body.graph_in(container, wish, self).await?;
                 let make = |above: &Resource, path: &ResourcePath| {
                     self.new_graph(graph.at(&self.site, path), *asked, path, Some(above))
                 };

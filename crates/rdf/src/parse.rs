@@ -2,6 +2,7 @@
 
 mod contexts;
 mod json_ld;
+mod json_scoped;
 mod json_shape;
 mod json_terms;
 mod json_tokens;
@@ -40,8 +41,9 @@ pub struct Limits {
     pub json_contexts: usize,
     /// Bytes of contexts that are read and copied: those of each context once for each that is read
     /// while it is active. A context of a term (JSON-LD 1.1, section 4.1.8) is read for each value of
-    /// its term, so all contexts around it count once for each value of the document. A built-in
-    /// context counts with its own size, not with that of its name.
+    /// its term, so all contexts around it count once for each value at or below a key that is such a
+    /// term, and for each text that names one. If a term has an `@index`, they count for each value of
+    /// the document. A built-in context counts with its own size, not with that of its name.
     pub json_scoped_bytes: usize,
     /// Most solutions that the `WHERE` of an update could have, including those of its parts.
     pub solutions: usize,

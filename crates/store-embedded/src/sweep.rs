@@ -24,11 +24,15 @@ use crate::{expiry, read};
 
 /// Expired rows that are removed in one commit. Writes that come meanwhile wait for one such
 /// commit, and not for all that has expired.
-const ROWS_PER_COMMIT: usize = 64;
+const ROWS_PER_COMMIT: usize = 256;
 
 /// After a commit the sweep rests so many times as long as that took. Then other writes have the
 /// lane.
 const REST: u32 = 3;
+
+/// The longest rest. A commit with other writes takes as long as their sync, which is no work of the
+/// lane: without this bound more would expire on a slow disk than is removed.
+const REST_MAX: Duration = Duration::from_millis(5);
 
 /// How long such a commit may wait for its sync. Nobody sees what a power failure brings back: it
 /// has expired.
@@ -177,7 +181,7 @@ impl EmbeddedStore {
         };
         sweep.after = due.after;
         if due.is_more {
-            sleep((took * REST).min(deadline.remaining())).await;
+            sleep((took * REST).min(REST_MAX).min(deadline.remaining())).await;
         }
         Ok(due.is_more)
     }

@@ -98,6 +98,32 @@ async fn bodies_and_graphs_over_the_limit_are_413() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_graph_that_a_long_requested_name_makes_too_large_is_413() {
+    let fixture = fixture().await;
+    let objects: Vec<_> = (0..16_000).map(|n| format!("<#{n}>")).collect();
+    let body = format!("<> <#p> {} .", objects.join(", "));
+    let refused = fixture.post("/rest/", &body).header("slug", &"\u{fc}".repeat(250)).answer().await;
+    assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert!(refused.detail().contains("once all names are written out"), "{}", refused.detail());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_of_a_graph_without_a_name_shows_its_iris_as_relative_ones() {
+    let fixture = fixture().await;
+    let graph = |name: &str| format!(r#"{{"@id": "{name}", "@graph": [{{"@id": "x", "http://a/b": 1}}]}}"#);
+    for (body, shown) in [
+        (graph(""), "named graph <>"),
+        (graph("#g"), "named graph <#g>"),
+        (r#"{"@context": "", "http://a/b": 1}"#.to_owned(), "the context <> is not built in"),
+    ] {
+        let ask = fixture.ask(Method::POST, "/rest/").header("content-type", "application/ld+json");
+        let refused = ask.body(body).answer().await;
+        assert!(refused.status.is_client_error(), "{}", refused.status);
+        assert!(refused.detail().contains(shown), "{}", refused.detail());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_not_a_graph_is_refused_where_one_is_needed() {
     let fixture = fixture().await;
     let ask = fixture.ask(Method::PUT, "/rest/a").of_class("BasicContainer").header("content-type", "image/png");

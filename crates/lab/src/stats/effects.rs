@@ -41,7 +41,7 @@ pub struct Contrast {
 }
 
 impl Contrast {
-    /// What it is, with all effects that cannot be told from it: `c, or − a × b`.
+    /// What it is, with all effects that no run separates from it: `c, or − a × b`.
     pub fn name(&self) -> String {
         let names = std::iter::once(self.factors.join(" × ")).chain(self.aliases.iter().cloned());
         names.collect::<Vec<_>>().join(", or ")

@@ -112,12 +112,7 @@ impl Client {
         path: &str,
         accept: &str,
     ) -> Result<impl Stream<Item = Result<String, ClientError>> + use<>, ClientError> {
-        let body = self.get(path, accept).await?.into_body();
-        let lines = StreamReader::new(body.into_data_stream().map_err(io::Error::other)).lines();
-        Ok(futures::stream::try_unfold(lines, async |mut lines| {
-            let line = lines.next_line().await.map_err(|error| ClientError::Broken(error.into()))?;
-            Ok(line.map(|line| (line, lines)))
-        }))
+        Ok(lines(self.get(path, accept).await?))
     }
 
     /// A GET of a JSON value.
@@ -169,6 +164,16 @@ fn bearer(token: &str) -> anyhow::Result<HeaderValue> {
 pub async fn whole(response: Response<Body>) -> Result<Bytes, ClientError> {
     let limited = http_body_util::Limited::new(response.into_body(), ANSWER_BYTES_MAX);
     Ok(limited.collect().await.map_err(ClientError::Broken)?.to_bytes())
+}
+
+/// The lines of a response, as they arrive.
+pub fn lines(response: Response<Body>) -> impl Stream<Item = Result<String, ClientError>> + use<> {
+    let body = response.into_body().into_data_stream();
+    let lines = StreamReader::new(body.map_err(io::Error::other)).lines();
+    futures::stream::try_unfold(lines, async |mut lines| {
+        let line = lines.next_line().await.map_err(|error| ClientError::Broken(error.into()))?;
+        Ok(line.map(|line| (line, lines)))
+    })
 }
 
 /// The JSON value of a response.

@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use super::json_scoped::ScopedTerms;
 use super::json_terms::{DEFINITION_NAMES, Terms};
 use super::json_tokens::{is_before_colon, names, token_bytes, value_bytes};
 use super::{Limits, Location, ParseError};
@@ -20,8 +21,8 @@ const STATEMENT_BYTES: usize = 128;
 /// Names in a statement.
 const STATEMENT_NAMES: usize = 3;
 
-/// A byte of a name that is copied written out costs this fraction of a byte of a context's text,
-/// which stands for a part of a definition.
+/// A byte of a name that is copied written out costs this fraction of a byte of a context's text: a
+/// byte of text becomes a larger part of a definition.
 const WRITTEN_OUT: usize = 64;
 
 /// Measurements of a text. All bytes are upper bounds, and saturate.
@@ -31,8 +32,8 @@ pub(super) struct Shape {
     depth: usize,
     /// Objects and plain values.
     values: usize,
-    /// Arrays. Even an empty one is a value for which the context of its term is read.
-    arrays: usize,
+    /// Values for which the context of a term can be read. Even an empty array is one.
+    scoped_values: usize,
     /// Contexts, including nested ones.
     contexts: usize,
     /// Bytes and definitions of contexts, once for each context that is read while they are active,
@@ -60,6 +61,10 @@ struct Open {
     path_bytes: usize,
     /// The same including the last key.
     key_bytes: usize,
+    /// Whether a key on the path to it is a term with a context.
+    is_scoped: bool,
+    /// The same including the last key.
+    is_key_scoped: bool,
     /// Of the longest text in it that could be its `@id`, which need not be first.
     id_bytes: usize,
     /// Values in it, at all depths.
@@ -111,7 +116,7 @@ impl Shape {
         let definition_bytes = name_bytes.saturating_mul(DEFINITION_NAMES) / WRITTEN_OUT;
         let all = |bytes: usize, count: usize| bytes.saturating_add(definition_bytes.saturating_mul(count));
         // For each value all that is active is copied for each context that is read.
-        let copies = scoped.saturating_mul(self.values.saturating_add(self.arrays));
+        let copies = scoped.saturating_mul(self.scoped_values);
         all(self.copied_bytes, self.copied_definitions).saturating_add(copies.saturating_mul(all(bytes, definitions)))
     }
 
@@ -132,6 +137,7 @@ impl Shape {
     /// Measures a text (or what begins like one), up to where it is too deep.
     fn of(text: &[u8], limits: &Limits) -> Result<Self, ParseError> {
         let too_deep = ParseError::TooLarge { of: "levels of JSON", limit: limits.depth };
+        let scoped_terms = ScopedTerms::of(text, limits.depth);
         let mut shape = Self::default();
         let mut here = Open::default();
         let mut around: Vec<Open> = Vec::new();
@@ -155,6 +161,7 @@ impl Shape {
                     } else {
                         shape.has_nests |= names(token, "@nest");
                         here.key_bytes = here.path_bytes.max(token.len());
+                        here.is_key_scoped = here.is_scoped || scoped_terms.can_be_read_for(token);
                         here.names += 1;
                     }
                 }
@@ -165,11 +172,11 @@ impl Shape {
                     let is_object = token == b"{";
                     if is_object {
                         shape.value(&mut here, 0);
-                    } else {
-                        shape.arrays += 1;
                     }
+                    shape.scoped_values += usize::from(here.is_key_scoped || scoped_terms.can_be_read_for(token));
                     let (path_bytes, key_bytes) = (here.key_bytes, here.key_bytes);
-                    let inside = Open { is_object, path_bytes, key_bytes, ..Open::default() };
+                    let (is_scoped, is_key_scoped) = (here.is_key_scoped, here.is_key_scoped);
+                    let inside = Open { is_object, path_bytes, key_bytes, is_scoped, is_key_scoped, ..Open::default() };
                     around.push(std::mem::replace(&mut here, inside));
                     shape.depth = shape.depth.max(around.len());
                 }
@@ -183,6 +190,7 @@ impl Shape {
                     if *first == b'"' && here.is_object && !token.contains(&b' ') {
                         here.id_bytes = here.id_bytes.max(token.len());
                     }
+                    shape.scoped_values += usize::from(here.is_key_scoped || scoped_terms.can_be_read_for(token));
                     shape.value(&mut here, token.len());
                 }
             }
@@ -338,6 +346,32 @@ mod tests {
         assert!(Shape::check(text(10, 100).as_bytes(), &limits).is_err_and(|error| error.is_too_large()));
         assert_eq!(Shape::check(text(1, 10).as_bytes(), &limits), Ok(()));
         assert_eq!(Shape::check(around.as_bytes(), &limits), Ok(()));
+    }
+
+    #[test]
+    fn a_term_with_a_context_costs_nothing_where_it_is_not_used() {
+        let page = |term: &str, of_item: &str| {
+            let annotation = |n: usize| {
+                format!(
+                    r#"{{"id": "http://example.org/a/{n}", "type": "Annotation", "motivation": "commenting", {of_item}
+                        "created": "2015-10-13T13:00:00Z", "creator": {{"type": "Person", "name": "A"}},
+                        "body": [{{"type": "TextualBody", "value": "Good", "format": "text/plain"}}],
+                        "target": {{"source": "http://example.org/p", "selector": {{"type": "FragmentSelector"}}}}}}"#
+                )
+            };
+            let items = (0..1_000).map(annotation).collect::<Vec<_>>().join(", ");
+            let anno = "http://www.w3.org/ns/anno.jsonld";
+            format!(r#"{{"@context": ["{anno}", {{{term}}}], "type": "AnnotationPage", "items": [{items}]}}"#)
+        };
+        let term = r#""T": {"@id": "http://a/T", "@context": {"u": "http://a/u"}}"#;
+        let check = |text: String| Shape::check(text.as_bytes(), &Limits::default());
+        assert_eq!(check(page(term, "")), Ok(()));
+        assert_eq!(check(page(term, r#""T": {"u": 1},"#)), Ok(()));
+        let many = [r#"{"u": [1, "\u0054"]}"#; 10].join(", ");
+        assert!(check(page(term, &format!(r#""\u0054": [{many}],"#))).is_err_and(|error| error.is_too_large()));
+        // The values of an index are those of a property that the text does not name.
+        let indexed = format!(r#"{term}, "by": {{"@id": "http://a/by", "@container": "@index", "@index": "T"}}"#);
+        assert!(check(page(&indexed, "")).is_err_and(|error| error.is_too_large()));
     }
 
     #[test]

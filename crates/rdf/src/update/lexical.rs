@@ -22,8 +22,8 @@ const READ_TWICE: [&str; 4] = ["regex", "replace", "substr", "group_concat"];
 const READ_TWICE_DEPTH: usize = 8;
 
 /// The error for what the parser could read in two ways.
-const AMBIGUOUS: &str =
-    "after a `<` comes an IRI, or what is compared: write the IRI with its scheme, or a space after the `<`";
+const AMBIGUOUS: &str = "after a `<` comes an IRI, or what is compared: write the IRI with its scheme, or a space after the `<`, \
+     or use a PREFIX";
 
 /// Memory of the parser per name and text besides their bytes, roughly.
 const TERM_BYTES: usize = 64;
@@ -78,9 +78,8 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
     let (mut depth, mut tokens, mut data_depth, mut is_after_data) = (0_usize, 0_usize, None, false);
     // Outside of DATA `<` can be less-than, and what looks like an IRI an expression.
     let mut hidden = 0_usize;
-    // For each bracket that is open: whether it is that of a function that is read twice, and whether
-    // it is a round one.
-    let (mut open, mut read_twice, mut is_read_twice) = (Vec::new(), 0_usize, false);
+    let (mut open, mut read_twice, mut is_read_twice) = (Vec::<Bracket>::new(), 0_usize, false);
+    let (mut is_after_change, mut is_after_nodes) = (false, false);
     let mut is_negated = false;
     let (mut before, mut is_unsure) = ("", false);
     let mut names = Names::new(base);
@@ -92,20 +91,29 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
                     data_depth = Some(depth);
                 }
                 depth += 1;
-                open.push((is_read_twice || is_negated, token == "("));
-                read_twice += usize::from(is_read_twice || is_negated);
+                // In a pattern a `(` after a `{` begins a list of nodes, in `VALUES` a row of them.
+                let holds_nodes = open.last().is_some_and(|around| around.holds_nodes)
+                    || token == "{" && is_after_change
+                    || token == "(" && (before == "{" || is_after_nodes);
+                let is_read_twice = is_read_twice || is_negated;
+                open.push(Bracket { is_read_twice, is_round: token == "(", holds_nodes });
+                read_twice += usize::from(is_read_twice);
+                is_after_nodes = false;
             }
             "}" | ")" | "]" => {
                 depth = depth.saturating_sub(1);
-                let (ended_read_twice, _) = open.pop().unwrap_or_default();
-                read_twice -= usize::from(ended_read_twice);
+                let ended = open.pop().unwrap_or_default();
+                read_twice -= usize::from(ended.is_read_twice);
+                is_after_nodes = token == ")" && ended.is_round && ended.holds_nodes;
                 if data_depth.is_some_and(|start| depth <= start) {
                     data_depth = None;
                 }
             }
-            _ => {}
+            _ => is_after_nodes = false,
         }
-        is_after_data = token.eq_ignore_ascii_case("data");
+        is_after_data = token.eq_ignore_ascii_case("data") && is_change(before);
+        // Otherwise it can be the end of a name: `a:b-insert`.
+        is_after_change = is_change(token) && (matches!(before, "" | ";" | "}") || is_iri(before) || is_name(before));
         is_read_twice = READ_TWICE.iter().any(|name| token.eq_ignore_ascii_case(name));
         // The name of a function can come between.
         is_negated = token == "!" || is_negated && token.starts_with(|c| c == '<' || is_word(c));
@@ -130,8 +138,9 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
         }
         // The parser compares only in round brackets. What it then reads as the start of a text or of
         // a comment would hide other things than these tokens do.
-        if data_depth.is_none() && is_iri(token) {
-            let is_compared = is_unsure || open.last().is_some_and(|(_, is_round)| *is_round);
+        let holds_nodes = !is_unsure && open.last().is_some_and(|bracket| bracket.holds_nodes);
+        if data_depth.is_none() && !holds_nodes && is_iri(token) {
+            let is_compared = is_unsure || open.last().is_some_and(|bracket| bracket.is_round);
             if is_compared && ends_operand(before) && could_hide(token, ['\'', '#']) {
                 return Err(UpdateError::Syntax { location: None, message: AMBIGUOUS.to_owned() });
             }
@@ -142,6 +151,26 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
         names.add(token, rest.0, limits)?;
     }
     Ok(Shape { has_where })
+}
+
+/// A bracket that is open.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bracket {
+    /// Whether it is that of a function that is read twice.
+    is_read_twice: bool,
+    is_round: bool,
+    /// Whether there are statements or nodes in it at all depths, and no expressions.
+    holds_nodes: bool,
+}
+
+/// Whether statements, or `DATA`, can follow a token.
+fn is_change(token: &str) -> bool {
+    token.eq_ignore_ascii_case("insert") || token.eq_ignore_ascii_case("delete")
+}
+
+/// Whether a token is a word, which can be the name of a graph.
+fn is_name(token: &str) -> bool {
+    token.starts_with(is_word)
 }
 
 /// Whether a `<` after this token can be less-than.
@@ -311,6 +340,30 @@ mod tests {
             "?s <p> ?o FILTER(1<2&&3>1)",
         ] {
             assert!(check(&format!("DELETE {{ <#a> <p> <#b> }} WHERE {{ {pattern} }}")).is_ok(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn where_there_is_no_expression_every_iri_may_have_any_character() {
+        for update in [
+            "INSERT { <> <http://x/list> (<#a> <#b>) } WHERE {}",
+            "WITH <g> DELETE { <> <p> (<#a> <#b>) } INSERT { GRAPH <g> { <> <p> (<#(> [ <p> (1 <#b>) ]) } } WHERE {}",
+            "INSERT DATA { <> <p> (<#a> <#b>) } ; insert{ <> <p> (<#a> <#b>) } WHERE {}",
+            "DELETE WHERE { (<#a> <#b>) <p> ?o }",
+            "INSERT {} WHERE { VALUES (?a ?b) { (<info:fedora/islandora:1#MODS> <info:fedora/islandora:2#MODS>) } }",
+            "INSERT {} WHERE { VALUES (?a ?b) { (<#a> <#b>) (<#c> <O'Brien>) (<#c> <#d>) } }",
+        ] {
+            assert!(check(update).is_ok(), "{update}");
+        }
+        for update in [
+            "INSERT { <> <p> (<#a> <#b>) } WHERE { FILTER(1<'>') }",
+            "DELETE WHERE { (<#a> <#b>) <p> ?o FILTER(1<'>') }",
+            "INSERT {} WHERE { VALUES (?a) { (<#a>) } FILTER(1<'>') }",
+            "INSERT {} WHERE { GRAPH a:b-insert { ?s ?p ?o FILTER(1<'>') } }",
+            "INSERT {} WHERE { GRAPH a:b-data { ?s ?p ?o FILTER(1<'>') } }",
+            "INSERT {} WHERE { GRAPH a:b\u{b7}insert { ?s ?p ?o FILTER(1<'>') } }",
+        ] {
+            assert!(check(update).is_err_and(|error| error.to_string().contains("use a PREFIX")), "{update}");
         }
     }
 

@@ -449,8 +449,8 @@ async fn a_sealed_journal_is_missed_while_any_table_needs_it_and_not_once_the_en
     };
     let store = open(lived.path()).unwrap();
     seldom(&store).await;
-    // Now the engine writes the rows of the sealed journal to files, and deletes it. No group tells
-    // the record.
+    // Now the engine writes the rows of the sealed journal to files, and deletes it. No group is
+    // written, so the record does not learn of it.
     let begun = Instant::now();
     while first.exists() {
         assert!(begun.elapsed() < PATIENCE, "the engine does not delete the journal");

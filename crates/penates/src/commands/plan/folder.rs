@@ -60,8 +60,8 @@ pub(super) struct DiskCosts {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchCosts {
-    /// Rows of a resource, and of one with a content. A change writes them anew, and removes the
-    /// earlier ones.
+    /// Rows of a resource, and of one with a content. A change writes them again, and removes
+    /// the earlier ones.
     rows: f64,
     binary_rows: f64,
     /// Bytes of a row.

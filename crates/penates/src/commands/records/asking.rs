@@ -1,18 +1,13 @@
 //! Requests for records. They say how long the server may take, because its own time for a command
 //! (`records.deadline`) is made for clients that go on without an answer.
 
-use std::io;
-
 use bytes::Bytes;
 use clap::Args;
-use futures::{Stream, TryStreamExt};
+use futures::Stream;
 use http::header::{ACCEPT, HeaderName};
 use http::{Method, Request, Response};
-use http_body_util::BodyExt;
 use humantime::Duration;
 use serde_json::Value;
-use tokio::io::AsyncBufReadExt;
-use tokio_util::io::StreamReader;
 
 use super::LINES;
 use crate::client::{self, Body, Client, ClientError};
@@ -70,11 +65,6 @@ impl Asking {
         &self,
         path: &str,
     ) -> Result<impl Stream<Item = Result<String, ClientError>> + use<>, ClientError> {
-        let body = self.ask(Method::GET, path, (ACCEPT, LINES), Bytes::new()).await?.into_body();
-        let lines = StreamReader::new(body.into_data_stream().map_err(io::Error::other)).lines();
-        Ok(futures::stream::try_unfold(lines, async |mut lines| {
-            let line = lines.next_line().await.map_err(|error| ClientError::Broken(error.into()))?;
-            Ok(line.map(|line| (line, lines)))
-        }))
+        Ok(client::lines(self.ask(Method::GET, path, (ACCEPT, LINES), Bytes::new()).await?))
     }
 }
