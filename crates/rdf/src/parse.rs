@@ -33,7 +33,8 @@ pub struct Limits {
     /// Bytes of all statements with their names written out, because prefixes, terms and bases
     /// expand. The declarations of prefixes and bases in Turtle may take as much again. The parsers
     /// of JSON-LD, RDF/XML and SPARQL build much before they return anything; for them this is an
-    /// upper bound computed from the text. A body needs up to twice as much memory while it is read.
+    /// upper bound computed from the text. A body needs up to twice as much memory while it is read,
+    /// one in JSON-LD up to four times as much.
     pub expanded_bytes: usize,
     /// Deepest nesting: objects and arrays in JSON, brackets in Turtle, nodes in XML.
     pub depth: usize,

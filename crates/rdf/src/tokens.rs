@@ -82,7 +82,12 @@ fn string_bytes(text: &str, quote: char) -> usize {
         match characters.next() {
             Some('\n' | '\r') if !is_long => break,
             None => break,
-            Some('\\') => at += 1 + characters.next().map_or(0, char::len_utf8),
+            Some('\\') => match characters.next() {
+                // A parser of SPARQL ends a long string at any other escape, and reads its quotes as
+                // short strings.
+                Some(escaped) if is_long && !"tbnrf\"'\\uU".contains(escaped) => break,
+                escaped => at += 1 + escaped.map_or(0, char::len_utf8),
+            },
             Some(c) => at += c.len_utf8(),
         }
     }
@@ -172,6 +177,7 @@ mod tests {
     #[test]
     fn brackets_cannot_hide_in_text_that_only_looks_like_a_string_an_iri_or_a_comment() {
         assert_eq!(tokens("('''a' ["), ["(", "''", "'a'", "["]);
+        assert_eq!(tokens("('''a'[\\q'''"), ["(", "''", "'a'", "[", "\\q", "''", "'"]);
         assert_eq!(tokens("('a\n["), ["(", "'", "a", "["]);
         assert_eq!(tokens("<\\u0041'> ["), ["<\\u0041'>", "["]);
         assert_eq!(tokens("a:b\\#(["), ["a:b\\#", "(", "["]);

@@ -178,7 +178,7 @@ fn apply_here(
             GraphUpdateOperation::DeleteData { data } => {
                 let triples = data.iter().map(ground_triple).collect::<Result<Vec<_>, _>>()?;
                 removals.extend(triples.iter().map(Removal::of));
-                remove_all(&mut graph, triples);
+                remove_all(&mut graph, &triples.into_iter().collect());
             }
             GraphUpdateOperation::DeleteInsert { delete, insert, using, pattern } => {
                 if using.is_some() {
@@ -198,10 +198,15 @@ fn apply_here(
     Ok(Updated { graph: label_blank_nodes(graph), removals })
 }
 
-fn check_size(graph: &Graph, limits: &Limits) -> Result<(), UpdateError> {
+fn check_count(graph: &Graph, limits: &Limits) -> Result<(), UpdateError> {
     if graph.len() > limits.triples {
         return Err(UpdateError::TooLarge { of: "triples", limit: limits.triples });
     }
+    Ok(())
+}
+
+fn check_size(graph: &Graph, limits: &Limits) -> Result<(), UpdateError> {
+    check_count(graph, limits)?;
     let mut bytes = 0_usize;
     for size in graph.iter().map(Size::of) {
         if size.text > limits.term_bytes {
@@ -274,45 +279,54 @@ impl Change {
 
         let meter = Arc::new(regex::Meter::default());
         let stop = cancellation.0.clone();
-        let view = View::new(graph, limits.expanded_bytes, stop.clone());
+        let view = View::new(graph, limits.expanded_bytes, budget.reads, stop.clone());
         let mut evaluator = QueryEvaluator::new().with_cancellation_token(stop.clone());
         for Gate { name, compiled_bytes } in gates {
             evaluator = evaluator.with_custom_function(name, meter.gate(compiled_bytes, stop.clone()));
         }
-        let changed = changes(&evaluator, self, base, &view, limits, cancellation);
+        let changed = changes(&evaluator, self, graph, base, &view, limits, cancellation);
+        budget.reads = view.left_reads();
         meter.check()?;
         let (removed, added) = changed?;
         cancellation.check()?;
-        remove_all(graph, removed);
+        remove_all(graph, &removed);
         graph.extend(added);
         Ok(())
     }
 }
 
-/// The removed and the added triples.
+/// The removed triples of a graph, and the added ones. Each is kept once, and no more than a graph may
+/// have: short triples take much more memory than their text, which is counted.
 fn changes(
     evaluator: &QueryEvaluator,
     Change { delete, insert, pattern }: Change,
+    graph: &Graph,
     base: &Iri,
     view: &View,
     limits: &Limits,
     cancellation: &Cancellation,
-) -> Result<(Vec<Triple>, Vec<Triple>), UpdateError> {
+) -> Result<(Graph, Graph), UpdateError> {
     let failed = |error: QueryEvaluationError| evaluation(&error, limits);
     let prepared = evaluator.prepare_delete_insert(delete, insert, Some(base.clone()), None, &pattern);
-    let (mut removed, mut added, mut bytes) = (Vec::new(), Vec::new(), 0_usize);
+    let (mut removed, mut added, mut bytes) = (Graph::new(), Graph::new(), 0_usize);
     for change in prepared.execute(view).map_err(failed)? {
         cancellation.check()?;
-        let (triples, quad) = match change.map_err(failed)? {
-            DeleteInsertQuad::Delete(quad) => (&mut removed, quad),
-            DeleteInsertQuad::Insert(quad) => (&mut added, quad),
+        let (quad, is_added) = match change.map_err(failed)? {
+            DeleteInsertQuad::Delete(quad) => (quad, false),
+            DeleteInsertQuad::Insert(quad) => (quad, true),
         };
         let triple = Triple::from(quad);
         bytes = bytes.saturating_add(Size::of(&triple).all);
         if bytes > limits.expanded_bytes {
             return Err(too_much(limits));
         }
-        triples.push(triple);
+        if is_added {
+            added.insert(triple);
+            // All of them are in the new graph.
+            check_count(&added, limits)?;
+        } else if graph.contains(&triple) {
+            removed.insert(triple);
+        }
     }
     Ok((removed, added))
 }
@@ -327,14 +341,16 @@ fn evaluation(error: &QueryEvaluationError, limits: &Limits) -> UpdateError {
         QueryEvaluationError::Dataset(error) => match error.downcast_ref() {
             Some(ViewError::Cancelled) => UpdateError::Cancelled,
             Some(ViewError::TooLarge) => too_much(limits),
+            Some(ViewError::TooManyReads) => {
+                UpdateError::TooLarge { of: "solutions that a path could have on its way", limit: limits.solutions }
+            }
             None => UpdateError::Evaluation(error.to_string()),
         },
         other => UpdateError::Evaluation(other.to_string()),
     }
 }
 
-fn remove_all(graph: &mut Graph, triples: Vec<Triple>) {
-    let triples: Graph = triples.into_iter().collect();
+fn remove_all(graph: &mut Graph, triples: &Graph) {
     if !triples.is_empty() {
         graph.retain(|triple| !triples.contains(triple));
     }

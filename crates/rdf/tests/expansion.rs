@@ -288,6 +288,86 @@ fn names_are_refused_before_they_expand_too_much() {
         "bases that make each other longer",
         &format!("{bases} INSERT DATA {{ <> <p> 1 {} }}", many(40_000, |n| format!(", <{n}>"))),
     );
+
+    // What is written out for each statement, though its object is nearly nothing.
+    for start in [format!("<http://{long}/> <p> 1"), format!("<s> <http://{long}/> 1"), format!("'{long}' <p> 1")] {
+        for one in [",[]", ",()", ",1", ", 1 , [ ] "] {
+            assert_refused("short objects", &format!("INSERT DATA {{ {start}{} }}", one.repeat(100_000)));
+        }
+    }
+    for graph in [format!("<http://{long}/>"), format!("a:{}", "x-".repeat(30_000))] {
+        let data = format!("{{ GRAPH {graph} {{ {} }} }}", "<> <> 1. ".repeat(40_000));
+        assert_refused("graph", &format!("PREFIX a: <http://a/> INSERT DATA {data}"));
+    }
+    assert_refused(
+        "subject with hyphens",
+        &format!("PREFIX a: <http://a/> INSERT DATA {{ a:{} <p> 1{} }}", "x-".repeat(30_000), ",1".repeat(100_000)),
+    );
+    assert_refused(
+        "path",
+        &format!(
+            "INSERT {{ <s> <p> 1 }} WHERE {{ ?s <http://a/>{} ?o{} }}",
+            format!("|<http://{long}/>").repeat(60),
+            ", ?o".repeat(400)
+        ),
+    );
+    assert_refused(
+        "names without a space",
+        &format!("INSERT {{ <s> <p> 1 }} WHERE {{ VALUES ?x {{ {} }} }}", "true".repeat(1 << 20)),
+    );
+
+    // Values of a few bytes, within the bytes of a body.
+    let dense = |one: &str, bytes: usize| one.repeat(bytes / one.len());
+    for (start, one) in [
+        ("<s> <p> 1", ",1"),
+        ("<s> <p> 1", ",[]"),
+        ("<s> <p> 1", ";"),
+        ("<s> <p> 1", "; a 1"),
+        ("<s> <p> (1", " 1"),
+        ("<s> <p> (1", "()"),
+        ("<s> <p> (1", "[]"),
+        ("<s> <p> (1", ".5"),
+        ("<s> <p> (1", " true"),
+        ("<s> <p> 1", ".<><>1"),
+        ("<s> <p> 1", " <><>1"),
+    ] {
+        assert_refused(one, &format!("INSERT DATA {{ {start}{}", dense(one, 4 << 20)));
+    }
+    // They would be copied for seconds, 31 times.
+    assert_refused("nested", &format!("INSERT DATA {{ <s> <p> {} 1{}", "[<p>".repeat(30), ",1".repeat(40_000)));
+
+    let refused = |body: &str, syntax: Syntax| {
+        let refused = rdf::parse(body.as_bytes(), syntax, &base(), &Limits::default()).unwrap_err();
+        assert!(refused.is_too_large(), "{}: {refused}", &body[..60]);
+    };
+    let list = r#"{"@context": {"p": {"@id": "http://a/b", "@container": "@list"}}, "p": ["#;
+    let id = r#"{"@context": {"p": {"@id": "http://a/b", "@type": "@id"}}, "p": ["#;
+    for (start, one) in [
+        (r#"{"http://a/b": ["#, "1,"),
+        (r#"{"http://a/b": ["#, "{},"),
+        (r#"{"http://a/b": {"@list": ["#, "1,"),
+        (list, "1,"),
+        (list, "[],"),
+        (list, r#"{"@list":[]},"#),
+        (id, "\"\","),
+    ] {
+        let end = if start.contains(r#"{"@list": ["#) { "1]}}" } else { "1]}" };
+        refused(&format!("{start}{}{end}", dense(one, 1 << 20)), JSON_LD);
+    }
+    refused(&format!(r#"{{"http://a/b": [{}1]}}"#, dense("1,", 4 << 20)), JSON_LD);
+    refused(&format!(r#"{{"http://a/b": 1{}}}"#, dense(r#","a:b":1"#, 4 << 20)), JSON_LD);
+    // Turtle is read statement by statement, so that only what is kept takes memory.
+    let subject = format!("<{}> <p> ", "x".repeat(1_000));
+    for (start, one, end) in [("1", ",1", "."), ("1", ",[]", "."), ("(1", " 1", ")."), ("(1", "()", ").")] {
+        refused(&format!("{subject}{start}{}{end}", dense(one, 4 << 20)), Syntax::Turtle);
+    }
+    refused(
+        &format!(
+            "<r:RDF xmlns:r='http://www.w3.org/1999/02/22-rdf-syntax-ns#'><r:Description><r:p r:parseType='Collection'>{}</r:p></r:Description></r:RDF>",
+            dense("<r:Description/>", 4 << 20)
+        ),
+        Syntax::RdfXml,
+    );
     MEMORY.set_limit(usize::MAX).unwrap();
 }
 

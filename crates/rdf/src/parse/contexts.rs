@@ -22,6 +22,16 @@ pub(super) fn built_in(iri: &str) -> Option<JsonLdRemoteDocument> {
     Some(JsonLdRemoteDocument { document: document.as_bytes().to_vec(), document_url: iri.to_owned() })
 }
 
+/// Whether a text names one of them, or could.
+pub(super) fn is_built_in(text: &str) -> bool {
+    BUILT_IN.iter().any(|(known, _)| text.ends_with(known))
+}
+
+/// Whether a text names one of them in which a term makes lists, or could.
+pub(super) fn has_lists(text: &str) -> bool {
+    BUILT_IN.iter().any(|(known, document)| text.ends_with(known) && document.contains("@list"))
+}
+
 /// The addresses of all of them, as text.
 pub(super) fn addresses() -> String {
     BUILT_IN.map(|(address, _)| format!("http://{address}")).join(" and ")

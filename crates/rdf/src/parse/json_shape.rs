@@ -7,16 +7,22 @@ use serde_json::Value;
 use super::json_scoped::ScopedTerms;
 use super::json_terms::{DEFINITION_NAMES, Terms};
 use super::json_tokens::{is_before_colon, names, token_bytes, value_bytes};
-use super::{Limits, Location, ParseError};
+use super::{Limits, Location, ParseError, contexts};
 
 /// Deepest nesting of definitions of terms: a fraction of what fits on a thread's stack.
 const CHAIN: usize = 64;
 
-/// Memory of the parser per bracket, key and value and per level around it, roughly.
-const TOKEN_BYTES: usize = 32;
+/// Memory of the parser, roughly, at least half of it: per bracket, key and value and per object
+/// around it, and more per key. Nothing is converted before its object ends.
+const TOKEN_BYTES: usize = 24;
+const KEY_BYTES: usize = 96;
 
-/// Memory of the parser per statement besides its names, roughly.
-const STATEMENT_BYTES: usize = 128;
+/// The same per event that the parser makes of them, and again per object around it without an
+/// `@id`: that ends before its events become statements.
+const EVENT_BYTES: usize = 96;
+
+/// The same per statement besides its names, and that of the graph.
+const STATEMENT_BYTES: usize = 368;
 
 /// Names in a statement.
 const STATEMENT_NAMES: usize = 3;
@@ -49,14 +55,61 @@ pub(super) struct Shape {
     /// Whether some names are in another object than their own (JSON-LD 1.1, section 4.9).
     has_nests: bool,
     longest_id_bytes: usize,
-    /// Bytes that the parser builds from the text, in all.
+    /// Bytes of names and texts that the parser builds from the text, in all.
     expanded_bytes: usize,
+    /// Of the tokens, while objects are open.
+    token_bytes: usize,
+    /// Events, and those that wait for the end of an object, once for each.
+    events: usize,
+    waiting_events: usize,
+    statements: usize,
+    /// The further events if all terms have containers, and the further statements if these are
+    /// lists.
+    container_events: usize,
+    list_statements: usize,
+    has_containers: bool,
+    has_lists: bool,
+}
+
+/// What a key means for its value.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Key {
+    /// There is none, or it is that of a graph: an object here is not that of a statement.
+    #[default]
+    Graph,
+    Id,
+    /// A plain value here is a part of another value.
+    Part,
+    /// Any other, which can be the name of a keyword too.
+    Property,
+}
+
+impl Key {
+    fn of(token: &[u8]) -> Self {
+        match token {
+            b"\"@graph\"" => Self::Graph,
+            b"\"@id\"" => Self::Id,
+            b"\"@value\"" | b"\"@language\"" | b"\"@direction\"" | b"\"@index\"" => Self::Part,
+            _ => Self::Property,
+        }
+    }
 }
 
 /// An open object or array.
 #[derive(Default)]
 struct Open {
     is_object: bool,
+    /// Whether it is the whole text.
+    is_root: bool,
+    /// Objects around what is in it, itself included.
+    objects: usize,
+    /// The last key, or that of the array.
+    key: Key,
+    /// Whether it surely has an `@id`, and whether it has more than contexts and graphs.
+    has_id: bool,
+    has_more: bool,
+    /// Events in it, at all depths.
+    events: usize,
     /// Of the longest key on the path to it.
     path_bytes: usize,
     /// The same including the last key.
@@ -129,7 +182,14 @@ impl Shape {
         let copies = self.context_depth.saturating_add(self.scoped_depth());
         let kept_bytes = kept_bytes.saturating_add(grown_bytes).saturating_mul(copies);
         let nested_bytes = if self.has_nests { self.longest_id_bytes.saturating_mul(self.values) } else { 0 };
-        [scoped_bytes.saturating_mul(names), kept_bytes, nested_bytes]
+        let further = |applies: bool, count: usize| if applies { count } else { 0 };
+        let events = self.events.saturating_add(further(self.has_containers, self.container_events));
+        let statements = self.statements.saturating_add(further(self.has_lists, self.list_statements));
+        // The tokens are gone when the first statement is made.
+        let waiting_bytes = self.waiting_events.saturating_mul(EVENT_BYTES);
+        let made_bytes = waiting_bytes.saturating_add(statements.saturating_mul(STATEMENT_BYTES));
+        let built_bytes = events.saturating_mul(EVENT_BYTES).saturating_add(self.token_bytes.max(made_bytes));
+        [scoped_bytes.saturating_mul(names), kept_bytes, nested_bytes, built_bytes]
             .into_iter()
             .fold(self.expanded_bytes, usize::saturating_add)
     }
@@ -149,7 +209,7 @@ impl Shape {
             if let None | Some(b',' | b':') = token.first() {
                 continue;
             }
-            shape.add(TOKEN_BYTES.saturating_mul(around.len()));
+            shape.token_bytes = shape.token_bytes.saturating_add(TOKEN_BYTES.saturating_mul(here.objects));
             match token.first() {
                 None => {}
                 Some(b'"') if here.is_object && is_before_colon(&text[at..]) => {
@@ -162,7 +222,7 @@ impl Shape {
                         shape.has_nests |= names(token, "@nest");
                         here.key_bytes = here.path_bytes.max(token.len());
                         here.is_key_scoped = here.is_scoped || scoped_terms.can_be_read_for(token);
-                        here.names += 1;
+                        shape.key(&mut here, token);
                     }
                 }
                 Some(b'{' | b'[') => {
@@ -170,13 +230,21 @@ impl Shape {
                         return Err(too_deep);
                     }
                     let is_object = token == b"{";
-                    if is_object {
-                        shape.value(&mut here, 0);
-                    }
+                    shape.opened(&mut here, is_object);
                     shape.scoped_values += usize::from(here.is_key_scoped || scoped_terms.can_be_read_for(token));
                     let (path_bytes, key_bytes) = (here.key_bytes, here.key_bytes);
                     let (is_scoped, is_key_scoped) = (here.is_key_scoped, here.is_key_scoped);
-                    let inside = Open { is_object, path_bytes, key_bytes, is_scoped, is_key_scoped, ..Open::default() };
+                    let inside = Open {
+                        is_object,
+                        is_root: around.is_empty(),
+                        objects: here.objects + usize::from(is_object),
+                        key: here.key,
+                        path_bytes,
+                        key_bytes,
+                        is_scoped,
+                        is_key_scoped,
+                        ..Open::default()
+                    };
                     around.push(std::mem::replace(&mut here, inside));
                     shape.depth = shape.depth.max(around.len());
                 }
@@ -191,7 +259,7 @@ impl Shape {
                         here.id_bytes = here.id_bytes.max(token.len());
                     }
                     shape.scoped_values += usize::from(here.is_key_scoped || scoped_terms.can_be_read_for(token));
-                    shape.value(&mut here, token.len());
+                    shape.plain_value(&mut here, token);
                 }
             }
         }
@@ -203,13 +271,66 @@ impl Shape {
         Ok(shape)
     }
 
+    /// A key of an object, other than that of a context.
+    fn key(&mut self, here: &mut Open, token: &[u8]) {
+        here.key = Key::of(token);
+        here.has_more |= !matches!(here.key, Key::Graph | Key::Id);
+        self.has_lists |= names(token, "@list");
+        self.token_bytes = self.token_bytes.saturating_add(KEY_BYTES);
+        if here.key == Key::Property {
+            here.names += 1;
+            // Its start and its end.
+            self.count_events(here, 2);
+        }
+    }
+
+    /// An object or an array in `around`.
+    fn opened(&mut self, around: &mut Open, is_object: bool) {
+        // A container puts a graph around an object, or makes a list or a set of an array.
+        if is_object {
+            self.count_events(around, 2);
+            self.container_events += 4;
+            if around.key != Key::Graph {
+                self.value(around, 0);
+            }
+        } else {
+            self.container_events += 2;
+            self.list_statements += if around.is_object { 1 } else { 2 };
+        }
+    }
+
+    /// A text, a number, a truth value or `null`.
+    fn plain_value(&mut self, here: &mut Open, token: &[u8]) {
+        let is_text = token.starts_with(b"\"");
+        if here.is_object && matches!(here.key, Key::Id | Key::Part) {
+            // No name begins like a keyword.
+            here.has_id |= here.key == Key::Id && is_text && !token.starts_with(b"\"@") && !token.contains(&b'\\');
+            here.names += 1;
+            self.count_events(here, 1);
+            self.add(token.len());
+            return;
+        }
+        // A text can be the `@id` of an object.
+        self.count_events(here, if is_text { 3 } else { 1 });
+        self.container_events += if here.is_object { 2 } else { 0 };
+        self.value(here, token.len());
+    }
+
     /// A value, which can be a statement: its own text, and the keys of its property or its
     /// subject.
     fn value(&mut self, here: &mut Open, bytes: usize) {
         self.values += 1;
         here.values += 1;
         here.names += STATEMENT_NAMES;
-        self.add(STATEMENT_BYTES.saturating_add(bytes).saturating_add(2 * here.key_bytes));
+        self.statements += 1;
+        // The node of a list has a first and a rest.
+        self.list_statements += if here.is_object { 2 } else { 1 };
+        self.add(bytes.saturating_add(2 * here.key_bytes));
+    }
+
+    fn count_events(&mut self, here: &mut Open, count: usize) {
+        self.events += count;
+        here.events += count;
     }
 
     /// A context of an object.
@@ -225,6 +346,8 @@ impl Shape {
         })?;
         let mut terms = Terms::of(&context);
         terms.bytes = terms.bytes.saturating_add(range.len());
+        self.has_lists |= mentions(&context, &|text: &str| text == "@list" || contexts::has_lists(text));
+        self.has_containers |= mentions(&context, &|text: &str| text == "@container" || contexts::is_built_in(text));
         let contexts = contexts_of(&context);
         self.contexts += contexts;
         self.chain = self.chain.max(terms.chain);
@@ -242,6 +365,11 @@ impl Shape {
         self.copied_bytes = self.copied_bytes.saturating_add(ended.own.bytes.saturating_mul(ended.contexts));
         self.copied_definitions =
             self.copied_definitions.saturating_add(ended.own.definitions.saturating_mul(ended.contexts));
+        // One that has a graph only is not an object of its own.
+        if ended.is_object && !ended.has_id && (ended.has_more || !ended.is_root) {
+            self.waiting_events = self.waiting_events.saturating_add(ended.events);
+        }
+        around.events += ended.events;
         around.values += ended.values;
         around.names += ended.names;
         around.contexts += ended.contexts;
@@ -259,6 +387,16 @@ impl Shape {
 fn contexts_of(context: &Value) -> usize {
     let own = context.as_array().map_or(1, |contexts| contexts.len().max(1));
     own + contexts_inside(context)
+}
+
+/// Whether such a text is anywhere in a context.
+fn mentions(context: &Value, fits: &impl Fn(&str) -> bool) -> bool {
+    match context {
+        Value::String(text) => fits(text),
+        Value::Array(values) => values.iter().any(|value| mentions(value, fits)),
+        Value::Object(entries) => entries.iter().any(|(key, value)| fits(key) || mentions(value, fits)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// Contexts nested in a context.
@@ -279,7 +417,6 @@ fn contexts_inside(context: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::contexts;
     use super::*;
 
     fn shape(text: &str) -> Shape {
@@ -391,6 +528,44 @@ mod tests {
         assert!(shape(&format!(r#"{{"@context": [{long}, {short}]}}"#)).all_expanded_bytes() > 100_000);
         assert!(shape(&format!(r#"{{"@context": {long}, "p:q": {inside}}}"#)).all_expanded_bytes() > 100_000);
         assert!(shape(&format!(r#"[{{"@context": {long}}}, {inside}]"#)).all_expanded_bytes() < 100_000);
+    }
+
+    #[test]
+    fn each_value_is_counted_however_short_it_is() {
+        let limits = Limits { expanded_bytes: 100_000, ..Limits::default() };
+        let list = r#"{"@context": {"p": {"@id": "http://a/p", "@container": "@list"}}, "p": ["#;
+        let id = r#"{"@context": {"p": {"@id": "http://a/p", "@type": "@id"}}, "p": ["#;
+        let graph = r#"{"@context": {"p": {"@id": "http://a/p", "@container": "@graph"}}, "p": ["#;
+        for (start, one, most) in [
+            (r#"{"http://a/p": ["#, "1,", 380),
+            (r#"{"http://a/p": ["#, "{},", 290),
+            (r#"{"http://a/p": {"@list": ["#, "1,", 260),
+            (list, "1,", 260),
+            (list, "[],", 240),
+            (list, r#"{"@list":[]},"#, 200),
+            (r#"{"@context": "http://www.w3.org/ns/anno.jsonld", "items": ["#, "1,", 260),
+            (id, "\"\",", 280),
+            (graph, "{},", 200),
+        ] {
+            let check = |count: usize| Shape::check(format!("{start}{}", one.repeat(count)).as_bytes(), &limits);
+            assert!(check(most).is_err_and(|error| error.is_too_large()), "{start}{one}");
+            assert_eq!(check(most / 5), Ok(()), "{start}{one}");
+        }
+    }
+
+    #[test]
+    fn what_waits_for_the_end_of_an_object_without_an_id_is_counted_again() {
+        let nested = |key: &str| {
+            let open = format!("{{{key}\"p\": ").repeat(20);
+            format!("{open}[{}1]{}", "1,".repeat(100), "}".repeat(20))
+        };
+        let with_ids = shape(&nested(r#""@id": "a","#)).waiting_events;
+        assert_eq!(with_ids, 0);
+        for key in ["", r#""@id": "@a","#, r#""@id": "\u0040a","#, r#""@type": "a","#] {
+            assert!(shape(&nested(key)).waiting_events > 20 * 100, "{key}");
+        }
+        assert_eq!(shape(r#"{"@context": {}, "@graph": [{"@id": "a", "p": 1}]}"#).waiting_events, 0);
+        assert!(shape(r#"[{"@graph": [{"@id": "a", "p": 1}]}]"#).waiting_events > 0);
     }
 
     #[test]

@@ -17,6 +17,9 @@ const NAMESPACES: usize = 1_000;
 /// Memory of the parser per name besides its text, roughly.
 const NAME_BYTES: usize = 100;
 
+/// The same per item of a collection. The parser makes its two statements when the collection ends.
+const ITEM_BYTES: usize = 512;
+
 /// Reads a document.
 pub(super) fn parse(body: &[u8], base: &Iri, graph: &mut Collector) -> Result<(), ParseError> {
     check(body, base, &graph.limits)?;
@@ -78,6 +81,7 @@ struct Open {
     /// Of the longest of them, and of the longest base and language.
     longest_bytes: usize,
     content: Content,
+    is_collection: bool,
 }
 
 /// What an element contains.
@@ -94,7 +98,8 @@ enum Content {
 impl Open {
     fn outside(base: &Iri) -> Self {
         let longest_bytes = base.as_str().len();
-        Self { namespaces: 0, namespaces_bytes: 0, longest_bytes, content: Content::Statements }
+        let content = Content::Statements;
+        Self { namespaces: 0, namespaces_bytes: 0, longest_bytes, content, is_collection: false }
     }
 }
 
@@ -110,7 +115,7 @@ impl Shape {
         if attributes > ATTRIBUTES && element.attributes().with_checks(false).count() > ATTRIBUTES {
             return too_large("attributes of one element", ATTRIBUTES);
         }
-        let mut inside = self.here;
+        let mut inside = Open { is_collection: false, ..self.here };
         let mut longest_value = 0;
         let mut is_text = false;
         for attribute in element.attributes().with_checks(false).flatten() {
@@ -123,15 +128,19 @@ impl Shape {
                 true => inside.longest_bytes = inside.longest_bytes.max(bytes),
                 false => longest_value = longest_value.max(bytes),
             }
-            is_text |= key.local_name().as_ref() == "parseType"
-                && !matches!(attribute.value.as_ref(), "Resource" | "Collection");
+            if key.local_name().as_ref() == "parseType" {
+                is_text |= !matches!(attribute.value.as_ref(), "Resource" | "Collection");
+                inside.is_collection |= matches!(attribute.value.as_ref(), "Collection");
+            }
         }
         if inside.namespaces > NAMESPACES {
             return too_large("declarations of namespaces in one place", NAMESPACES);
         }
         let names_bytes = (1 + attributes).saturating_mul(NAME_BYTES + 2 * inside.longest_bytes + longest_value);
         let declared_bytes = if self.here.content == Content::Text { inside.namespaces_bytes } else { 0 };
-        self.expanded_bytes = self.expanded_bytes.saturating_add(names_bytes).saturating_add(declared_bytes);
+        let item_bytes = if self.here.is_collection { ITEM_BYTES } else { 0 };
+        self.expanded_bytes =
+            [names_bytes, declared_bytes, item_bytes].into_iter().fold(self.expanded_bytes, usize::saturating_add);
         if self.expanded_bytes > limits.expanded_bytes {
             return too_large("bytes once all names are written out", limits.expanded_bytes);
         }

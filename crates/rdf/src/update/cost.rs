@@ -31,22 +31,32 @@ const COMPILE_STEPS: usize = 5_000;
 /// Triples that one step can examine.
 const TRIPLES_PER_STEP: usize = 10;
 
+/// Bytes that one step can copy or hash.
+const BYTES_PER_STEP: usize = 1_024;
+
+/// Reads of the graph that are allowed for each step.
+const READS_PER_STEP: usize = 10;
+
 /// The budget left to all operations of an update together: as many steps as solutions are allowed.
 /// A step is the work for one solution, or one part of an expression. None takes more than about a
 /// microsecond.
 pub(super) struct Budget {
     steps: usize,
     max_steps: usize,
+    /// Reads of the graph, which can be stopped.
+    pub(super) reads: usize,
 }
 
 impl Budget {
     pub(super) fn new(limits: &Limits) -> Self {
-        Self { steps: limits.solutions, max_steps: limits.solutions }
+        let reads = limits.solutions.saturating_mul(READS_PER_STEP);
+        Self { steps: limits.solutions, max_steps: limits.solutions, reads }
     }
 
-    /// Takes the cost of scanning a graph.
+    /// Takes the cost of copying and scanning a graph.
     pub(super) fn take_graph(&mut self, graph: &Graph) -> Result<(), UpdateError> {
-        self.take(graph.len() / TRIPLES_PER_STEP)
+        let bytes: usize = graph.iter().map(|triple| Size::of(triple).all).sum();
+        self.take(graph.len() / TRIPLES_PER_STEP + bytes / BYTES_PER_STEP)
     }
 
     fn take(&mut self, steps: usize) -> Result<(), UpdateError> {

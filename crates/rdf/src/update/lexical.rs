@@ -3,11 +3,12 @@
 //! anything.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use super::UpdateError;
 use crate::Iri;
 use crate::parse::Limits;
-use crate::tokens::{Declarations, Tokens, continues_name, is_iri, is_word};
+use crate::tokens::{Declarations, Tokens, continues_name, count, is_iri, is_word};
 
 /// Deepest nesting of brackets.
 const DEPTH: usize = 32;
@@ -25,8 +26,25 @@ const READ_TWICE_DEPTH: usize = 8;
 const AMBIGUOUS: &str = "after a `<` comes an IRI, or what is compared: write the IRI with its scheme, or a space after the `<`, \
      or use a PREFIX";
 
-/// Memory of the parser per name and text besides their bytes, roughly.
-const TERM_BYTES: usize = 64;
+/// Memory of the parser and of the graph per term besides its text, roughly: a third of what a
+/// statement needs.
+const TERM_BYTES: usize = 176;
+
+/// Terms of an item of a collection: its node has two statements.
+const ITEM_TERMS: usize = 6;
+
+/// Levels of round and square brackets that cost as much again as what is in them. The parser
+/// copies it at each level, and cannot be cancelled.
+const COPIED_LEVELS: usize = 4;
+
+/// Copies of what is outside of `DATA` that the evaluator makes.
+const COPIES: usize = 4;
+
+/// Most numbers and words that touch each other. The parser looks through all of them at each.
+const TOUCHING: usize = 16;
+
+/// The literals that are words. The parser needs nothing between them.
+const LITERALS: [&str; 3] = ["true", "false", "undef"];
 
 /// What is known of an update's text before it is parsed.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,9 +66,11 @@ pub(super) fn unescaped(update: &str) -> Result<Cow<'_, str>, UpdateError> {
     while let Some(at) = rest.find('\\') {
         let (before, escape) = rest.split_at(at);
         if !is_escape(escape) {
+            // A backslash that is escaped begins no escape of a code point: texts of JSON have those.
+            let (pair, after) = escape.split_at(pair_bytes(escape));
             text.push_str(before);
-            text.push('\\');
-            rest = &escape[1..];
+            text.push_str(pair);
+            rest = after;
             continue;
         }
         let digits = if escape.starts_with("\\u") { 4 } else { 8 };
@@ -65,10 +85,28 @@ pub(super) fn unescaped(update: &str) -> Result<Cow<'_, str>, UpdateError> {
         return Ok(Cow::Borrowed(update));
     }
     text.push_str(rest);
-    if text.contains("\\u") || text.contains("\\U") {
+    if has_escape(&text) {
         return Err(wrong("an escape of a code point encodes a part of another one"));
     }
     Ok(Cow::Owned(text))
+}
+
+/// Bytes of a backslash and of the character after it.
+fn pair_bytes(escape: &str) -> usize {
+    escape.chars().take(2).map(char::len_utf8).sum()
+}
+
+/// Whether there is an escape of a code point, as the parser would read it.
+fn has_escape(text: &str) -> bool {
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        let escape = &rest[at..];
+        if escape.starts_with("\\u") || escape.starts_with("\\U") {
+            return true;
+        }
+        rest = &escape[pair_bytes(escape)..];
+    }
+    false
 }
 
 /// Refuses an update that is too long or too deep, or whose names are too long when written out. It
@@ -80,11 +118,28 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
     let mut hidden = 0_usize;
     let (mut open, mut read_twice, mut is_read_twice) = (Vec::<Bracket>::new(), 0_usize, false);
     let (mut is_after_change, mut is_after_nodes) = (false, false);
-    let mut is_negated = false;
+    let (mut is_negated, mut angles) = (false, 0_usize);
     let (mut before, mut is_unsure) = ("", false);
     let mut names = Names::new(base);
     let mut rest = Tokens(update);
+    // Bytes of the text, as often as the parser reads them.
+    let (mut rest_bytes, mut read_bytes) = (update.len(), 0_usize);
     while let Some(token) = rest.next() {
+        let is_after_name = names.before_bytes > 0 && !before.starts_with(['?', '$']);
+        read_bytes = read_bytes.saturating_add(read_again(rest_bytes - rest.0.len(), read_twice));
+        rest_bytes = rest.0.len();
+        let around = open.last().copied().unwrap_or_default();
+        let place = Place {
+            is_data: data_depth.is_some(),
+            is_list: around.is_round,
+            is_statement: !around.is_round || is_unsure,
+            levels: around.levels,
+        };
+        let terms = names.add(token, rest.0, place, limits)?;
+        if token == "~" || token == "{" && rest.0.starts_with('|') {
+            let message = "reifiers (`~`) and annotations (`{|`) are not supported".to_owned();
+            return Err(UpdateError::Syntax { location: None, message });
+        }
         match token {
             "{" | "(" | "[" => {
                 if is_after_data && token == "{" {
@@ -92,18 +147,26 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
                 }
                 depth += 1;
                 // In a pattern a `(` after a `{` begins a list of nodes, in `VALUES` a row of them.
-                let holds_nodes = open.last().is_some_and(|around| around.holds_nodes)
+                let holds_nodes = around.holds_nodes
                     || token == "{" && is_after_change
                     || token == "(" && (before == "{" || is_after_nodes);
-                let is_read_twice = is_read_twice || is_negated;
-                open.push(Bracket { is_read_twice, is_round: token == "(", holds_nodes });
-                read_twice += usize::from(is_read_twice);
+                // A condition that calls a function by its IRI is read again as an aggregate.
+                let is_call = token == "("
+                    && data_depth.is_none()
+                    && !holds_nodes
+                    && is_after_name
+                    && (!around.is_round || is_unsure);
+                let again = usize::from(is_read_twice) + usize::from(is_negated) + usize::from(is_call);
+                let levels = around.levels + usize::from(token != "{");
+                open.push(Bracket { read_twice: again, is_round: token == "(", holds_nodes, levels, angles });
+                read_twice += again;
                 is_after_nodes = false;
             }
             "}" | ")" | "]" => {
                 depth = depth.saturating_sub(1);
                 let ended = open.pop().unwrap_or_default();
-                read_twice -= usize::from(ended.is_read_twice);
+                angles = ended.angles;
+                read_twice -= ended.read_twice;
                 is_after_nodes = token == ")" && ended.is_round && ended.holds_nodes;
                 if data_depth.is_some_and(|start| depth <= start) {
                     data_depth = None;
@@ -111,20 +174,38 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
             }
             _ => is_after_nodes = false,
         }
+        // The parser follows triples as terms into each other before it refuses them.
+        match token {
+            "<" if rest.0.starts_with('<') => angles += 1,
+            ">" if rest.0.starts_with('>') => angles = angles.saturating_sub(1),
+            _ => {}
+        }
         is_after_data = token.eq_ignore_ascii_case("data") && is_change(before);
         // Otherwise it can be the end of a name: `a:b-insert`.
         is_after_change = is_change(token) && (matches!(before, "" | ";" | "}") || is_iri(before) || is_name(before));
-        is_read_twice = READ_TWICE.iter().any(|name| token.eq_ignore_ascii_case(name));
-        // The name of a function can come between.
-        is_negated = token == "!" || is_negated && token.starts_with(|c| c == '<' || is_word(c));
+        // A prefix can begin with DISTINCT. What is in these brackets is then read with it and without.
+        if count(token, "distinct") > 0
+            && !token.starts_with(['?', '$', '<', '"', '\''])
+            && (token.len() > "distinct".len() || continues_name(rest.0))
+            && let Some(around) = open.last_mut().filter(|around| around.is_round)
+        {
+            around.read_twice += 1;
+            read_twice += 1;
+        }
+        // No space is needed before a function: `FILTERREGEX(`.
+        is_read_twice = READ_TWICE.iter().any(|name| ends_with(token, name));
+        // The name of a function can come between, with hyphens in it. After `SERVICE SILENT` it is that
+        // of a server, and a prefix can begin with SILENT.
+        let is_in_name = token == "-" || !token.is_ascii() || token.starts_with(|c| c == '<' || is_word(c));
+        is_negated = token == "!" || count(token, "silent") > 0 || is_negated && is_in_name;
         if data_depth.is_none() {
-            tokens += 1;
-            has_where |= token.eq_ignore_ascii_case("where");
+            tokens += terms.max(1);
+            has_where |= count(token, "where") > 0;
             if token.starts_with('<') {
                 hidden += token.bytes().filter(|byte| matches!(byte, b'(' | b'[')).count();
             }
         }
-        if depth + hidden > DEPTH {
+        if depth + hidden + angles > DEPTH {
             return Err(UpdateError::TooLarge { of: "levels of brackets", limit: DEPTH });
         }
         if read_twice + hidden > READ_TWICE_DEPTH {
@@ -133,6 +214,7 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
                 limit: READ_TWICE_DEPTH,
             });
         }
+        check_read(read_bytes, limits)?;
         if tokens > TOKENS {
             return Err(UpdateError::TooLarge { of: "words outside of DATA", limit: TOKENS });
         }
@@ -148,19 +230,54 @@ pub(super) fn check(update: &str, base: &Iri, limits: &Limits) -> Result<Shape, 
             is_unsure |= could_hide(token, ['(', ')', '[', ']']);
         }
         before = token;
-        names.add(token, rest.0, limits)?;
     }
+    // A comment can come last.
+    check_read(read_bytes.saturating_add(read_again(rest_bytes, read_twice)), limits)?;
     Ok(Shape { has_where })
+}
+
+/// What the parser reads of so many bytes in brackets, each of which doubles that.
+fn read_again(bytes: usize, read_twice: usize) -> usize {
+    bytes.saturating_mul(1 << read_twice.min(16))
+}
+
+fn check_read(bytes: usize, limits: &Limits) -> Result<(), UpdateError> {
+    if bytes > limits.expanded_bytes {
+        return Err(UpdateError::TooLarge { of: "bytes that are read several times", limit: limits.expanded_bytes });
+    }
+    Ok(())
+}
+
+/// Whether a token ends with a word, in any case.
+fn ends_with(token: &str, word: &str) -> bool {
+    let at = token.len().checked_sub(word.len());
+    at.is_some_and(|at| token.as_bytes()[at..].eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// A bracket that is open.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bracket {
-    /// Whether it is that of a function that is read twice.
-    is_read_twice: bool,
+    /// For how many reasons the parser reads twice what is in it.
+    read_twice: usize,
     is_round: bool,
     /// Whether there are statements or nodes in it at all depths, and no expressions.
     holds_nodes: bool,
+    /// Round and square brackets around what is in it, itself included.
+    levels: usize,
+    /// Triples as terms (`<<`) that are open around it.
+    angles: usize,
+}
+
+/// Where a token is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    is_data: bool,
+    /// Whether it is an item of a collection, or of an expression.
+    is_list: bool,
+    /// Whether a `,` or a `;` can go on with a statement here.
+    is_statement: bool,
+    /// Round and square brackets around it.
+    levels: usize,
 }
 
 /// Whether statements, or `DATA`, can follow a token.
@@ -175,7 +292,10 @@ fn is_name(token: &str) -> bool {
 
 /// Whether a `<` after this token can be less-than.
 fn ends_operand(token: &str) -> bool {
-    token.starts_with(|c: char| is_word(c) || matches!(c, '"' | '\'' | '<' | '>' | ')' | ']' | '}'))
+    // A name can end with a hyphen, or with a character that is no letter.
+    token.starts_with(|c: char| {
+        is_word(c) || !c.is_ascii() || matches!(c, '"' | '\'' | '<' | '>' | ')' | ']' | '}' | '-')
+    })
 }
 
 /// Whether what looks like an IRI has such a character where it could be part of a comparison. No
@@ -184,47 +304,102 @@ fn could_hide<const N: usize>(iri: &str, characters: [char; N]) -> bool {
     iri.find(characters).is_some_and(|at| !iri[..at].contains("//"))
 }
 
-/// An upper bound for the bytes of a text's names when written out.
+/// An upper bound for the bytes of a text's statements when written out.
 struct Names {
     declarations: Declarations,
+    prefixes: Prefixes,
     /// Of the longest name of the statement. It can be its subject or its predicate, and is then
     /// written out for each object.
     longest_bytes: usize,
+    /// Of all names of the statement. A predicate outside of `DATA` can be a path with all of them.
+    path_bytes: usize,
+    /// Of the last text while it can be a subject. The parser refuses that when it has read all.
+    text_bytes: usize,
+    /// Of the name before this place, and of the one before the last `{`: that can be a graph,
+    /// which is written out for each statement in it.
+    before_bytes: usize,
+    graph_bytes: usize,
+    touching: Touching,
+    /// Bytes of the text after the last token.
+    rest_bytes: usize,
+    /// Carets right before this place. Two begin the type of a text.
+    carets: usize,
+    /// Whether a part of a language can come.
+    is_after_hyphen: bool,
     all_bytes: usize,
 }
 
 impl Names {
     fn new(base: &Iri) -> Self {
-        Self { declarations: Declarations::new(base), longest_bytes: 0, all_bytes: 0 }
+        Self {
+            declarations: Declarations::new(base),
+            prefixes: Prefixes::new(base),
+            longest_bytes: 0,
+            path_bytes: 0,
+            text_bytes: 0,
+            before_bytes: 0,
+            graph_bytes: 0,
+            touching: Touching::default(),
+            rest_bytes: usize::MAX,
+            carets: 0,
+            is_after_hyphen: false,
+            all_bytes: 0,
+        }
     }
 
-    /// Reads the next token; `rest` is the text after it.
-    fn add(&mut self, token: &str, rest: &str, limits: &Limits) -> Result<(), UpdateError> {
+    /// Reads the next token; `rest` is the text after it. Returns how many terms it can be.
+    fn add(&mut self, token: &str, rest: &str, place: Place, limits: &Limits) -> Result<usize, UpdateError> {
         if is_iri(token) && token.len() > limits.iri_bytes {
             return Err(UpdateError::TooLarge { of: "bytes of one IRI", limit: limits.iri_bytes });
         }
         self.declarations.add(token);
+        self.prefixes.add(token, place);
+        let touches = self.rest_bytes == token.len() + rest.len();
+        self.rest_bytes = rest.len();
         let is_text = token.starts_with(['"', '\'']);
         let is_word = token.starts_with(is_word);
-        if is_iri(token) || is_word || is_text {
-            // Names can touch: a blank node's and the next one.
-            let names = match token.matches(':').count() {
-                0 if !is_iri(token) => 0,
-                colons if is_word => colons,
-                _ => 1,
-            };
-            let start_bytes = self.declarations.base_bytes.max(self.declarations.prefix_bytes);
-            let bytes = token.len().saturating_add(names.saturating_mul(start_bytes));
-            if !is_text {
-                self.longest_bytes = self.longest_bytes.max(bytes);
-            }
-            let all = bytes.saturating_add(TERM_BYTES).saturating_add(self.longest_bytes.saturating_mul(2));
-            self.all_bytes = self.all_bytes.saturating_add(all);
+        let is_variable = token.starts_with(['?', '$']);
+        // A name with a hyphen is several tokens that touch.
+        let is_part = is_word || token == "-" || !token.is_ascii() && !is_iri(token) && !is_text;
+        if !touches || !is_part || is_variable {
+            self.touching = Touching::default();
         }
+        if is_part && self.touching.text_bytes + token.len() > limits.iri_bytes {
+            return Err(UpdateError::TooLarge { of: "bytes of one name or number", limit: limits.iri_bytes });
+        }
+        let bytes = if is_iri(token) || is_word || is_text { self.bytes(token) } else { 0 };
+        let terms = match token {
+            "[" | "(" => 1,
+            _ if is_iri(token) || is_text || is_variable => 1,
+            _ if is_part => self.touching.terms(token, &self.prefixes),
+            _ => 0,
+        };
+        if is_part {
+            self.touching.add(token, bytes.max(token.len()));
+        }
+        if self.touching.terms > TOUCHING {
+            return Err(UpdateError::TooLarge {
+                of: "words and numbers without a space between them",
+                limit: TOUCHING,
+            });
+        }
+        let name_bytes = if is_iri(token) { bytes } else { self.touching.bytes };
+        self.remember_text(token, bytes, is_text, is_word);
+        if is_iri(token) || is_part {
+            self.longest_bytes = self.longest_bytes.max(name_bytes);
+            let path_bytes = bytes.saturating_add(terms.saturating_mul(TERM_BYTES));
+            self.path_bytes = self.path_bytes.saturating_add(path_bytes);
+        }
+        let is_name = is_iri(token) || self.touching.is_name;
+        let before_bytes = std::mem::replace(&mut self.before_bytes, if is_name { name_bytes } else { 0 });
+        if token == "{" {
+            self.graph_bytes = before_bytes;
+        }
+        self.charge(token, bytes, terms, place);
         // No name ends with a full stop, unless that is escaped.
         let is_stop = token.ends_with('.') && !token.ends_with("\\.") && !continues_name(rest);
         if is_stop && !is_iri(token) && !is_text {
-            self.longest_bytes = 0;
+            (self.longest_bytes, self.path_bytes, self.text_bytes) = (0, 0, 0);
         }
         if self.all_bytes > limits.expanded_bytes {
             return Err(UpdateError::TooLarge {
@@ -232,7 +407,173 @@ impl Names {
                 limit: limits.expanded_bytes,
             });
         }
-        Ok(())
+        Ok(terms)
+    }
+
+    /// Of an IRI, a word or a text, written out.
+    fn bytes(&self, token: &str) -> usize {
+        // Names can touch: a blank node's and the next one.
+        let names = match token.matches(':').count() {
+            _ if is_iri(token) => 1,
+            colons if token.starts_with(is_word) => colons,
+            _ => 0,
+        };
+        let start_bytes = self.declarations.base_bytes.max(self.declarations.prefix_bytes);
+        token.len().saturating_add(names.saturating_mul(start_bytes))
+    }
+
+    /// A text is a subject if a name follows that does not belong to it as its language or type.
+    fn remember_text(&mut self, token: &str, bytes: usize, is_text: bool, is_word: bool) {
+        if is_text {
+            self.text_bytes = bytes;
+        } else if matches!(token, "," | ";" | "]" | ")" | "}") {
+            self.text_bytes = 0;
+        } else if is_iri(token) || is_word {
+            let is_language = is_word && !token.contains(':') && (self.is_after_hyphen || token.starts_with('@'));
+            if self.carets < 2 && !is_language {
+                let text_bytes = std::mem::take(&mut self.text_bytes);
+                self.longest_bytes = self.longest_bytes.max(text_bytes);
+                self.path_bytes = self.path_bytes.saturating_add(text_bytes);
+            }
+        }
+        self.carets = if token == "^" { self.carets + 1 } else { 0 };
+        self.is_after_hyphen = token == "-";
+    }
+
+    /// Counts what a token adds to the statements.
+    fn charge(&mut self, token: &str, bytes: usize, terms: usize, place: Place) {
+        // The subject is repeated after a `;`, and the predicate too after a `,`.
+        let repeated = match token {
+            "," if place.is_statement => 2,
+            ";" if place.is_statement => 1,
+            _ => 0,
+        };
+        let repeated_bytes = if place.is_data { self.longest_bytes.saturating_mul(repeated) } else { self.path_bytes };
+        let terms = if place.is_list { terms.saturating_mul(ITEM_TERMS) } else { terms.saturating_add(repeated) };
+        let mut all = bytes.saturating_add(terms.saturating_mul(TERM_BYTES.saturating_add(self.graph_bytes)));
+        if repeated > 0 {
+            all = all.saturating_add(repeated_bytes);
+        }
+        let copies = if place.is_data { 1 } else { COPIES };
+        let all = all.saturating_mul(copies).saturating_mul(COPIED_LEVELS + place.levels) / COPIED_LEVELS;
+        self.all_bytes = self.all_bytes.saturating_add(all);
+    }
+}
+
+/// The prefixes of names that the parser surely reads as one.
+struct Prefixes {
+    declared: HashSet<String>,
+    is_next: bool,
+    /// Whether the next IRI is that of a prefix, or a base.
+    is_declared: bool,
+    /// Whether each prefix makes an IRI with whatever follows it. If it could not, the parser reads
+    /// what follows as the next terms.
+    take_all: bool,
+}
+
+impl Prefixes {
+    fn new(base: &Iri) -> Self {
+        Self { declared: HashSet::new(), is_next: false, is_declared: false, take_all: takes_all(base.as_str()) }
+    }
+
+    /// Reads the next token.
+    fn add(&mut self, token: &str, place: Place) {
+        if place.is_data {
+            return;
+        }
+        if let Some(prefix) = token.strip_suffix(':').filter(|_| self.is_next) {
+            self.declared.insert(prefix.to_owned());
+        }
+        self.is_next = token.eq_ignore_ascii_case("prefix");
+        if is_iri(token) {
+            self.take_all &= !self.is_declared || takes_all(token);
+            self.is_declared = false;
+        } else {
+            self.is_declared |= count(token, "prefix") > 0 || count(token, "base") > 0;
+        }
+    }
+}
+
+/// Whether an IRI does not end in an authority (RFC 3986, section 3.2), where not everything can
+/// follow.
+fn takes_all(iri: &str) -> bool {
+    iri.split_once("//").is_none_or(|(_, rest)| rest.contains(['/', '?', '#']))
+}
+
+/// Tokens that touch, read up to here. They can be a name with a hyphen, or several terms.
+#[derive(Debug, Default)]
+struct Touching {
+    /// Of all of it, written out, and as it is in the text.
+    bytes: usize,
+    text_bytes: usize,
+    is_name: bool,
+    /// Terms since the last colon.
+    terms: usize,
+    last: Last,
+}
+
+/// What is before a character.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Last {
+    #[default]
+    Nothing,
+    Letter,
+    Integer,
+    Decimal,
+    /// A name, which goes on with any of these.
+    Name,
+}
+
+impl Touching {
+    /// Adds a token that has so many bytes when written out.
+    fn add(&mut self, token: &str, bytes: usize) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.text_bytes += token.len();
+        self.is_name |= token.contains(':') || token.starts_with(['?', '$']);
+    }
+
+    /// How many terms begin in the next token, at most: names, numbers and literals that are words
+    /// need nothing between them.
+    fn terms(&mut self, token: &str, prefixes: &Prefixes) -> usize {
+        let after_colon = if prefixes.take_all && !token.contains('\\') { Last::Name } else { Last::Nothing };
+        let (mut terms, mut rest) = (0, token);
+        // The label of a blank node is read whole, whatever the prefixes are.
+        if let Some(label) = token.strip_prefix("_:").filter(|_| self.text_bytes == 0) {
+            (terms, rest, self.last) = (1, label, Last::Name);
+        } else if self.text_bytes == 0 {
+            let name = token.split_once(':').filter(|(prefix, _)| prefixes.declared.contains(*prefix));
+            if let Some((_, local)) = name {
+                (terms, rest, self.last) = (1, local, after_colon);
+            }
+        }
+        let literals = LITERALS.iter().map(|literal| count(rest, literal)).sum::<usize>();
+        terms += (2 * literals).saturating_sub(1);
+        let mut characters = rest.chars().peekable();
+        while let Some(character) = characters.next() {
+            let is_before_digit = characters.peek().is_some_and(char::is_ascii_digit);
+            let is_number = matches!(self.last, Last::Integer | Last::Decimal);
+            let (new, last) = match (character, self.last) {
+                (':', last) => {
+                    self.terms = 0;
+                    (usize::from(last != Last::Letter), after_colon)
+                }
+                ('.', Last::Integer) if is_before_digit => (0, Last::Decimal),
+                ('.', _) if is_before_digit => (1, Last::Decimal),
+                ('.', _) => (0, Last::Nothing),
+                (_, Last::Name) => (0, Last::Name),
+                ('e' | 'E', _) if is_number && is_before_digit => (0, Last::Decimal),
+                ('-', _) if is_number => (0, Last::Nothing),
+                ('-', last) => (0, last),
+                ('0'..='9', last) if is_number => (0, last),
+                ('0'..='9', _) => (1, Last::Integer),
+                (_, last) => (usize::from(last != Last::Letter), Last::Letter),
+            };
+            terms += new;
+            self.terms += new;
+            self.last = last;
+        }
+        self.terms += literals;
+        terms
     }
 }
 
@@ -321,6 +662,110 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_out_for_each_statement_is_counted_for_each() {
+        for (start, one) in [
+            // The parser makes a statement of each, whatever its object.
+            ("INSERT DATA { <LONG> <p> 1", ",[]"),
+            ("INSERT DATA { <LONG> <p> 1", ",()"),
+            ("INSERT DATA { <s> <LONG> 1", ",[]"),
+            ("INSERT DATA { <LONG> <p> 1", ";<p>[]"),
+            ("INSERT DATA { GRAPH <LONG> { <> <> 1", ".<><>1"),
+            ("INSERT DATA { GRAPH <LONG> { <> <> 1", ".[]<>1"),
+            ("INSERT DATA { GRAPH _:LABEL { <> <> 1", ".<><>1"),
+            // A name with hyphens, which is many tokens.
+            ("PREFIX a: <x> INSERT DATA { a:HYPHENS <p> 1", ",1"),
+            ("INSERT DATA { _:HYPHENS <p> 1", ",1"),
+            // A subject that is a text is refused when everything is read.
+            ("INSERT DATA { 'LABEL' <p> 1", ",1"),
+            ("INSERT DATA { 'LABEL'@en-gb <p> 1", ",1"),
+            ("INSERT DATA { 'LABEL'^^<t> <p> 1", ",1"),
+            ("INSERT DATA { <s> <p> 1 'LABEL' <p> 1", ",1"),
+            // The predicate is a path.
+            ("INSERT {} WHERE { ?s <LONG>|<LONG>|<LONG>|<LONG> ?o", ",?o"),
+        ] {
+            let update = |count: usize| {
+                let start = start.replace("LABEL", &"x".repeat(1_000)).replace("HYPHENS", &"x-".repeat(500));
+                format!("{start}{}", one.repeat(count))
+            };
+            assert!(is_refused(&update(80)), "{start}{one}");
+            assert!(!is_refused(&update(2)), "{start}{one}");
+        }
+        // The object of one statement, however long, is no part of the next.
+        let objects = format!("INSERT DATA {{ <s> <p> '{}'@en-gb {} }}", "x".repeat(1_000), "; <p> 1".repeat(80));
+        assert!(!is_refused(&objects));
+    }
+
+    #[test]
+    fn each_value_is_counted_however_short_and_close_it_is() {
+        for (start, one, most) in [
+            ("INSERT DATA { <s> <p> 1", ",1", 190),
+            ("INSERT DATA { <s> <p> 1", ";", 570),
+            ("INSERT DATA { <s> <p> (1", " 1", 95),
+            ("INSERT DATA { <s> <p> (1", "[]", 95),
+            ("INSERT DATA { <s> <p> (1", "()", 95),
+            ("INSERT DATA { <s> <p> 1", " <s> <p> 1", 190),
+        ] {
+            assert!(is_refused(&format!("{start}{}", one.repeat(most))), "{start}{one}");
+            assert!(!is_refused(&format!("{start}{}", one.repeat(most / 4))), "{start}{one}");
+        }
+        // What is in brackets is copied at each level.
+        let nested = |levels: usize| format!("INSERT DATA {{ <s> <p> {} 1{}", "[<p>".repeat(levels), ",1".repeat(60));
+        assert!(is_refused(&nested(20)));
+        assert!(!is_refused(&nested(1)));
+    }
+
+    #[test]
+    fn terms_that_touch_are_found() {
+        let terms = |text: &str| {
+            let mut names = Names::new(&Iri::parse("http://a/".to_owned()).unwrap());
+            let mut tokens = Tokens(text);
+            let mut terms = 0;
+            while let Some(token) = tokens.next() {
+                let place = Place { is_data: !text.starts_with("PREFIX"), ..Place::default() };
+                terms += names.add(token, tokens.0, place, &Limits::default()).unwrap();
+            }
+            terms
+        };
+        for (text, least) in [
+            ("1", 1),
+            ("1.5", 1),
+            ("1.5E3", 1),
+            ("1.5.5", 2),
+            ("truefalse", 2),
+            ("true1true", 3),
+            ("atrue", 2),
+            ("1atrue", 3),
+            (".5a.5.5a.5", 6),
+            ("_:b:p", 2),
+            ("1:p", 2),
+            ("\"a\"@e1'b'", 3),
+            ("UNDEFUNDEF", 2),
+            // Its prefix could be undeclared.
+            ("a1:p", 3),
+        ] {
+            assert!(terms(text) >= least, "{text}: {}", terms(text));
+        }
+        for (text, exactly) in [
+            ("a:b", 1),
+            ("a-b:c-d", 1),
+            ("?x", 1),
+            ("a:550e8400-e29b-41d4-a716-446655440000", 1),
+            ("_:a1b2c3d4e5f6a7b8c9d0e1f2", 1),
+            ("1.", 1),
+            ("12.75", 1),
+        ] {
+            assert_eq!(terms(text), exactly, "{text}");
+        }
+        // `PREFIX`, the prefix and its IRI are three.
+        assert_eq!(terms("PREFIX a1: <http://b/> a1:p a1:2"), 3 + 2);
+        // Some of these do not make an IRI, and the parser goes on after the colon.
+        assert!(terms("PREFIX a: <http://b:80> a:true1true1") >= 3 + 5);
+        for hidden in ["true".repeat(100), "1true".repeat(100), "x".repeat(70_000), "x-".repeat(40_000)] {
+            assert!(check(&format!("INSERT DATA {{ <s> <p> ({hidden}) }}")).is_err_and(|error| error.is_too_large()));
+        }
+    }
+
+    #[test]
     fn what_could_be_an_iri_or_a_comparison_is_refused_if_it_could_hide_something() {
         for filter in
             ["1<'x>' || 'x' = ''", "1<2#>\n", "(1)<'>'", "EXISTS{}<'>'", "((1<2)&&(3>1))&& 1<'>'", "(1<(2>1))&& ?x<'>'"]
@@ -371,6 +816,8 @@ mod tests {
     fn escapes_of_code_points_are_replaced_once() {
         assert_eq!(unescaped("a").unwrap(), "a");
         assert_eq!(unescaped("'\\n\\u00E9\\U0001F600\\\\'").unwrap(), "'\\n\u{e9}\u{1F600}\\\\'");
+        // JSON in a literal.
+        assert_eq!(unescaped("'Caf\\\\u00e9 \\\\u006e'").unwrap(), "'Caf\\\\u00e9 \\\\u006e'");
         for wrong in ["\\u", "\\u00", "\\uD800", "\\u\\\u{e9}xxu1234", "\\u005Cu0028", "\\U00110000", "\\u+028"] {
             assert!(matches!(unescaped(wrong), Err(UpdateError::Syntax { .. })), "{wrong}");
         }

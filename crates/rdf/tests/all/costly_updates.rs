@@ -138,19 +138,28 @@ fn many_operations_share_the_budget_of_an_update() {
 }
 
 #[test]
-fn a_cancelled_update_ends_and_changes_nothing() {
-    // The greatest number of solutions: if it is not cancelled, this takes seconds.
-    let before = numbers(990);
-    let update = "INSERT { ?a <q> ?y } WHERE { ?a <p> ?x . ?b <p> ?y }";
+fn what_an_update_adds_counts_once_and_is_no_more_than_a_graph_may_have() {
+    let before = numbers(60);
+    let limits = Limits { triples: 100, ..Limits::default() };
+    let applied = |template: &str| {
+        let update = format!("INSERT {{ {template} }} WHERE {{ ?a <p> ?x . ?b <p> ?y }}");
+        apply(&before, &update, &base(), &limits, &Cancellation::default()).map(|updated| updated.graph.len())
+    };
+    assert_eq!(applied("<> <q> 1"), Ok(61));
+    for template in ["?a <q> ?y", "[] <q> 1"] {
+        assert_eq!(applied(template).unwrap_err().to_string(), "too large: more than 100 triples", "{template}");
+    }
+}
+
+#[test]
+fn an_update_that_was_cancelled_before_does_not_begin() {
+    let before = numbers(10);
     let cancellation = Cancellation::default();
-    let (given, of_thread) = (cancellation.clone(), before.clone());
-    let running = std::thread::spawn(move || apply(&of_thread, update, &base(), &Limits::default(), &given));
     cancellation.cancel();
-    assert!(matches!(running.join().unwrap(), Err(UpdateError::Cancelled)));
-    assert!(matches!(
-        apply(&before, "INSERT DATA { <> <q> 1 }", &base(), &Limits::default(), &cancellation),
-        Err(UpdateError::Cancelled)
-    ));
+    for update in ["INSERT DATA { <> <q> 1 }", "INSERT { ?a <q> ?y } WHERE { ?a <p> ?x . ?b <p> ?y }"] {
+        let outcome = apply(&before, update, &base(), &Limits::default(), &cancellation);
+        assert!(matches!(outcome, Err(UpdateError::Cancelled)), "{update}");
+    }
 }
 
 #[test]
@@ -195,7 +204,7 @@ fn a_text_with_an_error_deep_inside_is_refused_at_once() {
         ("EXISTS { ?s ?p ?o FILTER(", ") }"),
     ] {
         let levels = if open.contains('{') { 14 } else { 29 };
-        let wrong = format!("FILTER({}~{})", open.repeat(levels), close.repeat(levels));
+        let wrong = format!("FILTER({}^^{})", open.repeat(levels), close.repeat(levels));
         assert!(matches!(updated(&before, &wrong), Err(UpdateError::Syntax { .. })), "{open}");
     }
     for (open, close) in [
@@ -207,9 +216,66 @@ fn a_text_with_an_error_deep_inside_is_refused_at_once() {
         ("<a> (<p>|^(", ")) <b>"),
     ] {
         let levels = if open.matches(['{', '(', '[']).count() == 2 { 14 } else { 29 };
-        let wrong = format!("<a> <p> {}~{}", open.repeat(levels), close.repeat(levels));
+        let wrong = format!("<a> <p> {}^^{}", open.repeat(levels), close.repeat(levels));
         assert!(matches!(updated(&before, &wrong), Err(UpdateError::Syntax { .. })), "{open}");
-        let wrong = format!("{}~{}", open.repeat(levels), close.repeat(levels));
+        let wrong = format!("{}^^{}", open.repeat(levels), close.repeat(levels));
         assert!(matches!(updated(&before, &wrong), Err(UpdateError::Syntax { .. })), "{open}");
     }
+}
+
+#[test]
+fn what_hides_brackets_or_is_read_many_times_is_refused_before_it_is_parsed() {
+    let apply = |update: &str| {
+        let (limits, stop) = (Limits::default(), Cancellation::default());
+        apply(&numbers(2), update, &base(), &limits, &stop)
+    };
+    let many = "(".repeat(1_000_000);
+    let again = |open: &str, count: usize, middle: &str, close: &str| {
+        format!("{}{middle}{}", open.repeat(count), close.repeat(count))
+    };
+    let comment = format!("#{}\n", "x".repeat(3 << 20));
+    for update in [
+        // A long string with a wrong escape ends before it.
+        format!("INSERT DATA{{<s><p>('''a'{many}#\\q'''"),
+        // A name can end with a hyphen.
+        format!("PREFIX a:<x:>INSERT{{}}WHERE{{FILTER(a:b-<'>'||'x'={many}#'"),
+        format!("INSERT DATA{{<s><p>1{}", "~{|<p>1".repeat(31)),
+        format!("INSERT DATA{{<s><p>1 {}", "~".repeat(4 << 20)),
+        format!("PREFIX :<x:>PREFIX SILENT:<x:>INSERT{{}}WHERE{{{}", "SERVICE SILENT:x{".repeat(31)),
+        format!("PREFIX a-b:<x:>INSERT{{}}WHERE{{FILTER({})}}", again("!a-b:f(", 29, "1", ")")),
+        format!("PREFIX a:<x:>INSERT{{}}WHERE{{{}{comment}", "FILTER a:f(EXISTS{".repeat(15)),
+        format!("INSERT{{}}WHERE{{{}{comment}", "FILTERREGEX(EXISTS{".repeat(15)),
+        format!("INSERT{{}}WHERE{{FILTER({}{comment}", "!(".repeat(8)),
+        format!("PREFIX :<x:>PREFIX DISTINCT:<x:>INSERT{{}}WHERE{{FILTER({}{comment}", "COUNT(DISTINCT:a-(".repeat(14)),
+        format!("INSERT{{}}WHERE{{FILTER({}{comment}", "!REGEX(".repeat(8)),
+    ] {
+        let start: String = update.chars().take(80).collect();
+        assert!(apply(&update).is_err(), "{start}");
+    }
+}
+
+#[test]
+fn a_path_that_can_be_followed_in_too_many_ways_is_refused() {
+    let before = graph("<a> <p> <b1>, <b2> . <b1> <p> <a> . <b2> <p> <a> .");
+    let steps = ["<p>"; 60].join("/");
+    let error = updated(&before, &format!("<a> ({steps})* ?x")).unwrap_err();
+    assert!(error.is_too_large(), "{error}");
+}
+
+#[test]
+fn each_operation_pays_for_the_size_of_the_graph() {
+    let value = |n: usize| format!("<a> <p> '{n}{}' . ", "x".repeat(1_000_000));
+    let before = graph(&(0..7).map(value).collect::<String>());
+    let apply = |update: &str| apply(&before, update, &base(), &Limits::default(), &Cancellation::default());
+    assert!(apply(&"DELETE DATA { <a> <b> 1 };".repeat(20)).is_ok());
+    assert!(apply(&"DELETE DATA { <a> <b> 1 };".repeat(200)).is_err_and(|error| error.is_too_large()));
+}
+
+#[test]
+fn text_of_json_is_kept_as_it_is_written() {
+    let update = r#"INSERT DATA { <> <p> "{\"t\":\"Caf\\u00e9 \\u006e\"}" }"#;
+    let stop = Cancellation::default();
+    let changed = apply(&Graph::new(), update, &base(), &Limits::default(), &stop).unwrap();
+    let stored = changed.graph.iter().next().unwrap().object.to_string();
+    assert_eq!(stored, r#""{\"t\":\"Caf\\u00e9 \\u006e\"}""#);
 }

@@ -189,6 +189,25 @@ fn brackets_of_an_update_nest_as_deep_as_allowed() {
     }
 }
 
+/// The parser follows them before it refuses them.
+#[test]
+fn triples_as_terms_of_an_update_do_not_nest_deeper_than_brackets() {
+    for (open, close) in [("<<", ">>"), ("<< ", " >>"), ("<<\n", ""), ("<< [] <p> ", ">>"), ("<<(", ")>>")] {
+        for (start, end) in [("INSERT DATA { <a> <b> ", " }"), ("INSERT DATA { ", " }"), ("INSERT { <a> <b> ", " }")] {
+            let update = format!("{start}{}1{}{end}", open.repeat(20_000), close.repeat(20_000));
+            let outcome = on_a_usual_stack(move || {
+                rdf::update::apply(&Graph::new(), &update, &base(), &Limits::default(), &Cancellation::default())
+            });
+            assert!(outcome.is_err_and(|error| error.is_too_large()), "{start}{open}");
+        }
+    }
+    let less_than = "FILTER(?o <<http://a/>) ".repeat(40);
+    let update = format!("INSERT {{ <a> <b> 1 }} WHERE {{ ?s ?p ?o {less_than} }}");
+    let outcome =
+        rdf::update::apply(&Graph::new(), &update, &base(), &Limits::default(), &Cancellation::default()).map(|_| ());
+    assert_eq!(outcome, Ok(()));
+}
+
 #[test]
 fn brackets_of_an_update_cannot_be_hidden() {
     let deep = "(".repeat(100_000);
