@@ -133,6 +133,14 @@ impl Page {
     }
 }
 
+/// A table that may be wider than the window. One without links has a `name` for screen readers: it
+/// takes the focus, so that a keyboard can scroll it.
+pub fn wide(name: Option<&str>, table: &Markup) -> Markup {
+    html! {
+        div.wide tabindex=[name.map(|_| "0")] role=[name.map(|_| "region")] aria-label=[name] { (table) }
+    }
+}
+
 /// The parameter of the repository's search that the box in the header fills in.
 const SEARCHED: &str = "fedora_id";
 
@@ -181,6 +189,14 @@ mod tests {
             assert!(titled.contains(part), "{part} is not in {titled}");
         }
         assert!(page.with(&html! {}).contains("<h1>Briefe</h1>"));
+    }
+
+    #[test]
+    fn a_keyboard_can_scroll_a_table_without_links() {
+        let table = html! { table {} };
+        let named = "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Parts\"><table></table></div>";
+        assert_eq!(wide(Some("Parts"), &table).into_string(), named);
+        assert_eq!(wide(None, &table).into_string(), "<div class=\"wide\"><table></table></div>");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use futures::{Stream, StreamExt};
 use heads::ResourcePath;
 use http::{HeaderMap, header};
 use parking_lot::Mutex;
+use rdf::update::Removal;
 use rdf::{
     ContentType, Graph, Iri, JsonLdForm, Limits, Literal, NamedNode, NamedOrBlankNodeRef, ParseError, Syntax, Term,
     TermRef, Triple,
@@ -181,14 +182,28 @@ pub fn bytes_of(graph: &Graph) -> u64 {
             NamedOrBlankNodeRef::NamedNode(node) => node.as_str().len(),
             NamedOrBlankNodeRef::BlankNode(node) => node.as_str().len(),
         };
-        let object = match triple.object.as_ref() {
-            TermRef::NamedNode(node) => node.as_str().len(),
-            TermRef::BlankNode(node) => node.as_str().len(),
-            TermRef::Literal(literal) => literal.value().len() + literal.datatype().as_str().len(),
-        };
-        (subject + triple.predicate.as_str().len() + object) as u64
+        (subject + triple.predicate.as_str().len() + text_bytes(triple.object.as_ref())) as u64
     };
     graph.iter().map(|triple| STATEMENT_BYTES + text(triple)).sum()
+}
+
+/// Approximate bytes of the removals of an update in memory.
+pub fn bytes_of_removals(removals: &[Removal]) -> u64 {
+    let name = |name: &Option<NamedNode>| name.as_ref().map_or(0, |name| name.as_str().len());
+    let text = |removal: &Removal| {
+        let object = removal.object.as_ref().map_or(0, |object| text_bytes(object.as_ref()));
+        (name(&removal.subject) + name(&removal.predicate) + object) as u64
+    };
+    removals.iter().map(|removal| STATEMENT_BYTES + text(removal)).sum()
+}
+
+/// Bytes of the text of an object.
+fn text_bytes(object: TermRef<'_>) -> usize {
+    match object {
+        TermRef::NamedNode(node) => node.as_str().len(),
+        TermRef::BlankNode(node) => node.as_str().len(),
+        TermRef::Literal(literal) => literal.value().len() + literal.datatype().as_str().len(),
+    }
 }
 
 /// Reads a body into memory, and checks it against the digests in the request's headers.

@@ -118,6 +118,10 @@ const WHOLE_READINGS_AT_ONCE: usize = 4;
 /// The most of these of one client. Two keep a disk busy, and the others are left to other clients.
 const WHOLE_READINGS_OF_ONE: usize = 2;
 
+/// The number of updates for each processor that read what they change, or wait for their turn to be
+/// computed. Others wait with their text only.
+const UPDATES_PER_PROCESSOR: usize = 4;
+
 /// The door: a library and its settings.
 pub struct LdpDoor {
     library: Library,
@@ -128,6 +132,11 @@ pub struct LdpDoor {
     readings: Turns,
     /// Turns to read all bytes of a resource for a small response.
     whole_readings: Turns,
+    /// Turns to read what an update changes, and to compute it.
+    updates: Turns,
+    /// Turns to compute an update, for those that have one of `updates`. So a slow store holds up no
+    /// other updates than those that wait for it. Parsers have others: an update can take longer.
+    evaluations: Turns,
 }
 
 impl LdpDoor {
@@ -141,7 +150,10 @@ impl LdpDoor {
         };
         let readings = Turns::new(READINGS_AT_ONCE);
         let whole_readings = Turns::shared(WHOLE_READINGS_AT_ONCE, WHOLE_READINGS_OF_ONE);
-        Ok(Self { library, settings, external, readings, whole_readings })
+        let processors = library.heads.options().processors;
+        let updates = Turns::new(UPDATES_PER_PROCESSOR.saturating_mul(processors));
+        let evaluations = Turns::new(processors);
+        Ok(Self { library, settings, external, readings, whole_readings, updates, evaluations })
     }
 
     /// The settings.

@@ -4,35 +4,56 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
+use budget::{Party, Turn, Turns};
 use door_http::Held;
 use heads::actor;
-use rdf::update::{Cancellation, Updated};
+use rdf::update::{Cancellation, UpdateError, Updated};
 use rdf::vocab::ldp;
 use rdf::{Limits, Triple};
 use repository::Kind;
 use repository::ResourceError;
+use tokio_util::sync::CancellationToken;
 
 use crate::address::Facet;
-use crate::body::{GraphBody, bytes_of, content_type, refuse_codings, whole};
+use crate::body::{GraphBody, bytes_of, bytes_of_removals, content_type, refuse_codings, whole};
 use crate::errors::LdpError;
 use crate::incoming::Incoming;
 use crate::managed;
 use crate::request::{LdpRequest, SPARQL_UPDATE, TRIES_MAX, changes_all_the_time};
 use crate::stored::{kept_description, map, map_removal};
 
-/// Cancels an update when its request is dropped.
-struct GivenUp(Cancellation);
+/// Stops an update before its write.
+#[derive(Clone, Default)]
+struct Stop {
+    waiting: CancellationToken,
+    evaluation: Cancellation,
+}
+
+impl Stop {
+    /// Waits for a turn.
+    ///
+    /// Errors: the update is stopped meanwhile.
+    async fn turn(&self, turns: &Turns, party: &Party) -> Result<Turn, LdpError> {
+        let turn = self.waiting.run_until_cancelled(turns.turn(party)).await;
+        Ok(turn.ok_or(UpdateError::Cancelled)??)
+    }
+}
+
+/// Stops an update when its request is dropped.
+struct GivenUp(Stop);
 
 impl Drop for GivenUp {
     fn drop(&mut self) {
-        self.0.cancel();
+        self.0.waiting.cancel();
+        self.0.evaluation.cancel();
     }
 }
 
 /// Copies of the update in memory at the same time: for one try, and for those after it.
 const TEXTS_AT_ONCE: u64 = 2;
 
-/// Graphs in memory at the same time: before and after the update.
+/// Copies of a graph in memory at the same time. The one before the update is copied and changed,
+/// and read again for its references. The one after it is also there as it is stored.
 const GRAPHS_AT_ONCE: u64 = 2;
 
 impl LdpRequest {
@@ -42,14 +63,14 @@ impl LdpRequest {
         if self.target.facet == Facet::Itself && matches!(resource.kind(), Kind::Binary(_)) {
             return Err(self.not_allowed(self.allow(&resource)));
         }
-        let (asked, given_up) = (self.clone(), GivenUp(Cancellation::default()));
-        let cancellation = given_up.0.clone();
+        let (asked, given_up) = (self.clone(), GivenUp(Stop::default()));
+        let stop = given_up.0.clone();
         // The write itself is completed. Computing what to write stops when the client leaves.
-        let change = actor::spawn(async move { asked.update(body, &cancellation).await });
+        let change = actor::spawn(async move { asked.update(body, &stop).await });
         change.await.map_err(|error| LdpError::Internal(error.to_string()))?
     }
 
-    async fn update(self: Arc<Self>, body: Body, cancellation: &Cancellation) -> Result<Response, LdpError> {
+    async fn update(self: Arc<Self>, body: Body, stop: &Stop) -> Result<Response, LdpError> {
         refuse_codings(&self.headers)?;
         let said = content_type(&self.headers).unwrap_or_default();
         if !said.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(SPARQL_UPDATE) {
@@ -58,20 +79,33 @@ impl LdpRequest {
         let Held { bytes, mut share } = whole(body, &self, self.settings().rdf_bytes_max).await?;
         let text = String::from_utf8(bytes.into()).map_err(|_| LdpError::UpdateNotUtf8)?;
         for _ in 0..TRIES_MAX {
+            // While it waits for its turn it holds only its text. It reads the graph afterwards, so
+            // that others have seldom changed that when it writes.
+            share.resize(text.len() as u64)?;
+            let update_turn = stop.turn(&self.door.updates, &self.party).await?;
             let resource = self.resource().await?;
             self.may_change(&resource)?;
             let mut graph = kept_description(self.library(), &resource).await?;
             let said = managed::statements(&resource);
             graph.extend(said.iter().cloned());
             let shown = map(graph, |iri| self.site.shown(iri));
-            share.resize(TEXTS_AT_ONCE * text.len() as u64 + GRAPHS_AT_ONCE * bytes_of(&shown))?;
+            let (texts_bytes, before_bytes) = (TEXTS_AT_ONCE * text.len() as u64, bytes_of(&shown));
+            share.resize(texts_bytes + GRAPHS_AT_ONCE * before_bytes)?;
             let (text, base) = (text.clone(), self.site.base(self.path())?);
             let limits = Limits { triples: self.settings().triples_max, ..Limits::default() };
-            let cancellation = cancellation.clone();
-            let updated =
-                tokio::task::spawn_blocking(move || rdf::update::apply(&shown, &text, &base, &limits, &cancellation));
-            let Updated { graph, removals } =
-                updated.await.map_err(|error| LdpError::Internal(error.to_string()))??;
+            let cancellation = stop.evaluation.clone();
+            let turns = (stop.turn(&self.door.evaluations, &self.party).await?, update_turn);
+            let job = move || {
+                let updated = rdf::update::apply(&shown, &text, &base, &limits, &cancellation);
+                // The turns go on until what the update built has a share.
+                (updated, turns)
+            };
+            let done = tokio::task::spawn_blocking(job).await;
+            let (updated, turns) = done.map_err(|error| LdpError::Internal(error.to_string()))?;
+            let Updated { graph, removals } = updated?;
+            let graphs_bytes = GRAPHS_AT_ONCE * (before_bytes + bytes_of(&graph));
+            share.resize(texts_bytes + graphs_bytes + bytes_of_removals(&removals))?;
+            drop(turns);
             let updated = map(graph, |iri| self.site.kept(iri));
             let removals: Vec<_> =
                 removals.into_iter().map(|removal| map_removal(removal, |iri| self.site.kept(iri))).collect();

@@ -7,8 +7,9 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use bytesize::ByteSize;
 use door_http::accept::{self, Offer};
-use door_http::page::{self, STYLE_PATH};
+use door_http::page::{self, STYLE_PATH, wide};
 use door_http::{Page, Place, Reason};
 use fixity::{Auditor, PassReport, ReportedFinding};
 use heads::ObjectsError;
@@ -190,37 +191,41 @@ fn shown_page(title: &str, to_root: &str, content: &Markup) -> Response {
     sent((headers, page.with(content)))
 }
 
-const HEADINGS: [&str; 9] = ["Pass", "Begun", "Ended", "Volumes", "Resources", "Records", "Bytes", "Damaged", "Failed"];
-
 fn overview_page(overview: &Overview) -> Markup {
     let running = overview.present.iter().filter(|pass| pass.ended.is_none());
+    let passes: Vec<_> = running.chain(&overview.passes).collect();
     html! {
         @match (&overview.present, overview.oldest_check_seconds) {
             (None, _) => p { "No pass has begun yet." },
             (_, None) => p { "Not everything was checked yet." },
             (_, Some(seconds)) => p { "Everything that was stored " (seconds / 3_600) " hours ago was checked since." },
         }
-        (passes(running.chain(&overview.passes), "fixity/"))
+        @if !passes.is_empty() { (wide(None, &table_of(&passes))) }
         @if overview.unreadable_reports > 0 {
             p { "Reports that are damaged: " (overview.unreadable_reports) "." }
         }
     }
 }
 
-/// A table of passes, with links to their reports.
-fn passes<'a>(passes: impl IntoIterator<Item = &'a ShownPass>, below: &str) -> Markup {
+/// Passes, with links to their reports.
+fn table_of(passes: &[&ShownPass]) -> Markup {
     html! {
-        div.wide {
-            table {
-                thead { tr { @for heading in HEADINGS { th scope="col" { (heading) } } } }
-                tbody {
-                    @for pass in passes {
-                        tr {
-                            td { a href={ (below) (pass.pass) } { (pass.pass) } }
-                            td { (pass.begun) }
-                            td { (pass.ended.as_deref().unwrap_or("running")) }
-                            @for number in numbers(pass) { td.number { (number) } }
-                        }
+        table {
+            thead {
+                tr {
+                    @for heading in ["Pass", "Begun", "Ended"] { th scope="col" { (heading) } }
+                    @for heading in ["Read", "Damaged", "Failed"] { th.number scope="col" { (heading) } }
+                }
+            }
+            tbody {
+                @for pass in passes {
+                    tr {
+                        th scope="row" { a href={ "fixity/" (pass.pass) } { (pass.pass) } }
+                        td { (time(&pass.begun)) }
+                        td { (ended(pass)) }
+                        td.number { (size(pass.size_bytes)) }
+                        td.number { (pass.damaged) }
+                        td.number { (pass.failed) }
                     }
                 }
             }
@@ -228,14 +233,40 @@ fn passes<'a>(passes: impl IntoIterator<Item = &'a ShownPass>, below: &str) -> M
     }
 }
 
-/// What a pass has read and found, in the order of [`HEADINGS`].
-fn numbers(pass: &ShownPass) -> [u64; 6] {
-    [pass.volumes, pass.resources, pass.records, pass.size_bytes, pass.damaged, pass.failed]
+fn ended(pass: &ShownPass) -> Markup {
+    html! { @if let Some(text) = &pass.ended { (time(text)) } @else { "running" } }
+}
+
+/// A time as people read it, of one in RFC 3339.
+fn time(text: &str) -> Markup {
+    let shown = match text.split_once('T') {
+        Some((day, clock)) => format!("{day} {} UTC", clock.get(..8).unwrap_or(clock)),
+        None => text.to_owned(),
+    };
+    html! { time datetime=(text) { (shown) } }
+}
+
+/// A size in bytes, in decimal units.
+fn size(len_bytes: u64) -> String {
+    ByteSize::b(len_bytes).display().si().to_string()
 }
 
 fn report_page(report: &Report) -> Markup {
+    let pass = &report.pass;
+    let counts = [
+        ("Volumes", pass.volumes),
+        ("Resources", pass.resources),
+        ("Records", pass.records),
+        ("Damaged", pass.damaged),
+        ("Failed", pass.failed),
+    ];
     html! {
-        (passes([&report.pass], ""))
+        dl.about {
+            dt { "Begun" } dd { (time(&pass.begun)) }
+            dt { "Ended" } dd { (ended(pass)) }
+            dt { "Read" } dd { (size(pass.size_bytes)) }
+            @for (name, count) in counts { dt { (name) } dd { (count) } }
+        }
         @if report.findings.is_empty() {
             p { "Nothing was found damaged." }
         } @else {
@@ -247,27 +278,25 @@ fn report_page(report: &Report) -> Markup {
 }
 
 fn findings(findings: &[ShownFinding]) -> Markup {
-    html! {
-        // It has no links, by which a keyboard would scroll it.
-        div.wide tabindex="0" role="region" aria-label="Findings" {
-            table {
-                thead {
-                    tr { @for heading in ["Kind", "Name", "Found", "What", "Details"] { th scope="col" { (heading) } } }
-                }
-                tbody {
-                    @for finding in findings {
-                        tr {
-                            td { (finding.kind) }
-                            td { (finding.name) }
-                            td { (finding.at) }
-                            td { @if finding.damaged { "damaged" } @else { "not readable" } }
-                            td { (details(finding)) }
-                        }
+    let table = html! {
+        table {
+            thead {
+                tr { @for heading in ["Kind", "Name", "Found", "What", "Details"] { th scope="col" { (heading) } } }
+            }
+            tbody {
+                @for finding in findings {
+                    tr {
+                        td { (finding.kind) }
+                        td { (finding.name) }
+                        td { (time(&finding.at)) }
+                        td { @if finding.damaged { "damaged" } @else { "not readable" } }
+                        td { (details(finding)) }
                     }
                 }
             }
         }
-    }
+    };
+    wide(Some("Findings"), &table)
 }
 
 fn details(finding: &ShownFinding) -> String {

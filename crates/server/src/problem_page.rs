@@ -34,6 +34,9 @@ const SLASHES_MAX: usize = 128;
 /// The end of the address of a tombstone.
 const TOMBSTONE: &str = "/fcr:tombstone";
 
+/// The end of the address of a file's page.
+const DESCRIPTION: &str = "/fcr:metadata";
+
 /// Most bytes of a problem. Its message is cut long before.
 const PROBLEM_BYTES_MAX: usize = 64 << 10;
 
@@ -169,7 +172,8 @@ fn shown(
         }
         @if status == StatusCode::FORBIDDEN { p { a.button href=(sign_in) { "Sign in with another token" } } }
         @if let Some(deleted) = deleted.filter(|_| status == StatusCode::GONE) {
-            @let is_above = path.len() > deleted.len() + 1;
+            @let resource = path.strip_suffix(DESCRIPTION).unwrap_or(path);
+            @let is_above = resource.len() > deleted.len() + 1;
             p {
                 a.button href=(format!("{to_root}{deleted}/fcr:forms")) {
                     @if is_above { "Bring back what it belonged to" } @else { "Bring it back" }

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use axum::response::Response;
 use door_http::Place;
 use door_http::body::with_share;
+use door_http::page::wide;
 use heads::RevisionId;
 use http::Method;
 use maud::{Markup, html};
@@ -143,18 +144,19 @@ fn bytes_changed(older: &Resource, newer: &Resource) -> Markup {
         [html! { (members::kind(resource)) }, html! { (size) }, digest]
     };
     let rows = ["Type", "Size", "SHA-256"].into_iter().zip(column(older)).zip(column(newer));
-    html! {
-        h2 { "Bytes" }
-        div.wide {
-            table {
-                thead { tr { td {} th scope="col" { "Older" } th scope="col" { "Newer" } } }
-                tbody {
-                    @for ((name, older), newer) in rows {
-                        tr { th scope="row" { (name) } td { (older) } td { (newer) } }
-                    }
+    let table = html! {
+        table {
+            thead { tr { td {} th scope="col" { "Older" } th scope="col" { "Newer" } } }
+            tbody {
+                @for ((name, older), newer) in rows {
+                    tr { th scope="row" { (name) } td { (older) } td { (newer) } }
                 }
             }
         }
+    };
+    html! {
+        h2 { "Bytes" }
+        (wide(Some("Bytes"), &table))
     }
 }
 

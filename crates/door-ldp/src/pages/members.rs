@@ -1,5 +1,6 @@
 //! The members of a container, a page at a time: each with its title, kind, size and time.
 
+use door_http::page::wide;
 use futures::{StreamExt, TryStreamExt, stream};
 use heads::{ListToken, ResourcePath, VOLUMES};
 use library::Library;
@@ -72,14 +73,14 @@ impl Members {
         let is_first = self.begins.is_none();
         let volumes = ResourcePath::of_names([VOLUMES]).ok().filter(|_| container.path().is_root() && is_first);
         let iri = site.iri(container.path());
-        let first = html! {
-            @if let Some(path) = &volumes {
+        let first = volumes.as_ref().map(|path| {
+            html! {
                 tr {
                     th scope="row" { a href=(local(&site.iri(path))) { (VOLUMES) } }
                     td { "Volumes" } td.number {} td {}
                 }
             }
-        };
+        });
         let is_empty = self.rows.is_empty() && volumes.is_none();
         html! {
             h2 { "Contents" }
@@ -88,33 +89,33 @@ impl Members {
             } @else if is_empty {
                 p { @if is_first { "This container is empty." } @else { "There are no more." } }
             } @else {
-                (table(site, &first, &self.rows))
+                (table(site, first.as_ref(), &self.rows))
             }
             (pager("Pages of the contents", local(&iri), self.members_max, self.begins.as_ref(), self.next.as_ref()))
         }
     }
 }
 
-/// A table of members. `first` has rows before theirs.
-pub fn table(site: &Site, first: &Markup, rows: &[Row]) -> Markup {
-    html! {
-        div.wide {
-            table {
-                thead {
-                    tr {
-                        th scope="col" { "Name" }
-                        th scope="col" { "Kind" }
-                        th.number scope="col" { "Size" }
-                        th scope="col" { "Changed" }
-                    }
-                }
-                tbody {
-                    (first)
-                    @for row in rows { (row.shown(site)) }
+/// A table of members. `first` is a row before theirs, with a link.
+pub fn table(site: &Site, first: Option<&Markup>, rows: &[Row]) -> Markup {
+    let has_links = first.is_some() || rows.iter().any(|row| !matches!(row, Row::NotKept(_)));
+    let table = html! {
+        table {
+            thead {
+                tr {
+                    th scope="col" { "Name" }
+                    th scope="col" { "Kind" }
+                    th.number scope="col" { "Size" }
+                    th scope="col" { "Changed" }
                 }
             }
+            tbody {
+                @if let Some(first) = first { (first) }
+                @for row in rows { (row.shown(site)) }
+            }
         }
-    }
+    };
+    wide(Some("Contents").filter(|_| !has_links), &table)
 }
 
 /// Links from a page of a container to other pages. `begins` and `next` are where it and the next

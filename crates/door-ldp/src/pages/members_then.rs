@@ -69,7 +69,7 @@ impl LdpRequest {
             @if rows.is_empty() {
                 p { @if asked.is_first() { "This container was empty." } @else { "There are no more." } }
             } @else {
-                (table(&self.site, &html! {}, &rows))
+                (table(&self.site, None, &rows))
             }
             @if has_more && !has_next { p.note { "There are more. Ask for Turtle to get all." } }
             (pager_to("Pages of the contents", back, has_next.then(|| page(next))))

@@ -1,5 +1,6 @@
 //! A look at a METS: its title, how many files it has, and the first entries of its `structMap`.
 
+use door_http::page::wide;
 use hathi::outline::{ENTRIES_MAX, METS, Outline};
 use maud::{Markup, html};
 use mediatype::MediaType;
@@ -22,34 +23,33 @@ pub fn may_be(media_type: &str, begin: &[u8]) -> bool {
 /// What a METS lists, for people.
 pub fn shown(listed: &Outline) -> Markup {
     let text = |text: &Option<String>| text.as_deref().map(terms::title).unwrap_or_default();
+    let entries = html! {
+        table {
+            thead {
+                tr {
+                    th.number scope="col" { "Order" }
+                    th scope="col" { "Label" }
+                    th scope="col" { "File" }
+                }
+            }
+            tbody {
+                @for entry in &listed.entries {
+                    tr {
+                        td.number { (text(&entry.order)) }
+                        td { (text(&entry.label)) }
+                        td { code { (text(&entry.file)) } }
+                    }
+                }
+            }
+        }
+    };
     html! {
         h2 { "What this METS lists" }
         dl.about {
             @if listed.title.is_some() { dt { "Title" } dd { (text(&listed.title)) } }
             dt { "Files" } dd { (listed.files) }
         }
-        @if !listed.entries.is_empty() {
-            div.wide {
-                table {
-                    thead {
-                        tr {
-                            th.number scope="col" { "Order" }
-                            th scope="col" { "Label" }
-                            th scope="col" { "File" }
-                        }
-                    }
-                    tbody {
-                        @for entry in &listed.entries {
-                            tr {
-                                td.number { (text(&entry.order)) }
-                                td { (text(&entry.label)) }
-                                td { code { (text(&entry.file)) } }
-                            }
-                        }
-                    }
-                }
-            }
-        }
+        @if !listed.entries.is_empty() { (wide(Some("Entries"), &entries)) }
         @if listed.has_more { p.lead { "The first " (ENTRIES_MAX) " entries are shown." } }
         @if listed.is_cut { p.lead { "The first MiB was read." } }
     }

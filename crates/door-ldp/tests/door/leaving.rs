@@ -12,7 +12,7 @@ use store::faults::{Fault, Faults, Kind, Rates};
 use store::{ManualClock, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
-use crate::support::Fixture;
+use crate::support::{Fixture, fixture_keeping};
 
 /// The time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -99,4 +99,46 @@ async fn a_fixity_check_ends_when_its_client_leaves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reading_for_a_digest_ends_when_its_client_leaves() {
     assert!(leaves("/rest/c/scan", ("want-digest", "md5")).await > 0);
+}
+
+/// Whether this process is evaluating an update: each evaluation has a thread of its own.
+fn is_evaluating() -> bool {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+    names.into_iter().any(|name| name.trim() == "sparql-update")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_ends_when_its_client_leaves() {
+    let fixture = fixture_keeping(LibraryOptions { processors: 1, ..LibraryOptions::default() }).await;
+    let statements: String = (0..980).map(|n| format!("<#{n}> <http://a/p> {n} . ")).collect();
+    assert_eq!(fixture.put("/rest/a", &statements).answer().await.status, StatusCode::CREATED);
+    let before = fixture.get("/rest/a").await.etag();
+    let patch = |update: &'static str| {
+        let ask = fixture.ask(Method::PATCH, "/rest/a").header("content-type", "application/sparql-update");
+        ask.body(update)
+    };
+    // A million solutions, and one new statement: whoever does not stop it finds that.
+    let costly = "INSERT { <> <u:q> <u:o> } WHERE { ?a <http://a/p> ?x . ?b <http://a/p> ?y }";
+    let memory = &fixture.library.memory;
+    let deadline = Instant::now() + PATIENCE;
+    {
+        let mut answer = std::pin::pin!(patch(costly).response());
+        // The statements have a share just before the evaluation begins. Other tests evaluate, too.
+        while memory.taken_bytes() < 980 * 256 || !is_evaluating() {
+            assert!(Instant::now() < deadline, "it never began");
+            tokio::select! {
+                biased;
+                response = &mut answer => panic!("it was not stopped: {response:?}"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+    }
+    while memory.taken_bytes() > 0 {
+        assert!(Instant::now() < deadline, "it still runs");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fixture.get("/rest/a").await.etag(), before, "it changed something");
+    let next = tokio::time::timeout(PATIENCE, patch("INSERT DATA { <> <u:q> <u:o> }").answer()).await;
+    assert_eq!(next.expect("its turn is not free").status, StatusCode::NO_CONTENT);
 }

@@ -26,6 +26,7 @@ mod restoring;
 mod returning;
 mod search;
 mod support;
+mod timemaps;
 mod transactions;
 mod turns;
 mod versions;

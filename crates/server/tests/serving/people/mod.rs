@@ -1,17 +1,23 @@
 //! Pages for people in a real browser: a person signs in, fills forms in and sends them, at two
-//! sizes of the window, in light and dark, and axe-core finds nothing that is hard to use.
+//! sizes of the window, in light and dark, and axe-core finds nothing that is hard to use. Each kind
+//! of page is visited, also those of errors and of damage, and each that has scripts with and
+//! without them.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
+use fixity::{Auditor, FixityOptions, Step};
 use http::{Method, StatusCode};
+use library::Library;
 use serde_json::Value;
-use server::config::Access;
+use server::config::{Access, Config};
+use store::{Store, SystemClock};
 use tokio::process::Command;
 
 use crate::browser::browser;
-use crate::support::{Server, VOLUME, not_run, soon};
+use crate::support::{Server, VOLUME, not_run, on_free_ports, open_store, soon, until};
 
 /// What Node.js needs: a driver of browsers, and checks of accessibility.
 const PACKAGES: [&str; 2] = ["puppeteer-core@24.43.1", "axe-core@4.14.1"];
@@ -42,7 +48,8 @@ fn has_node() -> bool {
     is_there
 }
 
-/// Makes an image, a METS and an archival group.
+/// Makes files that have a look each, one that is stored in a file of the data folder, and an
+/// archival group.
 async fn put_files_and_a_group(server: &Server, authorization: &str) {
     let image = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"8\" height=\"8\"><path d=\"M0 0h8v8z\"/></svg>";
     let part = |n: u32| format!("<div ORDER=\"{n}\" LABEL=\"Page\"><fptr FILEID=\"F\"/></div>");
@@ -55,16 +62,43 @@ async fn put_files_and_a_group(server: &Server, authorization: &str) {
     );
     let group = "<http://fedora.info/definitions/v4/repository#ArchivalGroup>; rel=\"type\"";
     let bytes = "<http://www.w3.org/ns/ldp#NonRDFSource>; rel=\"type\"";
+    let scan = "x".repeat(300_000);
     let title = "<> <http://purl.org/dc/terms/title> \"An archival group\" .";
     for (path, media_type, link, body) in [
         ("/rest/seal.svg", "image/svg+xml", bytes, image),
         ("/rest/mets.xml", "application/mets+xml", bytes, mets.as_str()),
+        ("/rest/talk.mp3", "audio/mpeg", bytes, "no sound"),
+        ("/rest/walk.mp4", "video/mp4", bytes, "no film"),
+        ("/rest/scan.txt", "text/plain", bytes, scan.as_str()),
         ("/rest/group", "text/turtle", group, title),
         ("/rest/group/part", "text/turtle", "<http://www.w3.org/ns/ldp#RDFSource>; rel=\"type\"", ""),
     ] {
         let headers = [("authorization", authorization), ("content-type", media_type), ("link", link)];
         let put = server.ask_with(Method::PUT, path, &headers, body).await;
         assert_eq!(put.status, StatusCode::CREATED, "{path}");
+    }
+}
+
+/// Changes a byte of the only content that is in a file.
+fn damage_the_scan(data_folder: &Path) {
+    let folders = std::fs::read_dir(data_folder.join("contents")).unwrap().map(|folder| folder.unwrap().path());
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    let [file] = &files[..] else { panic!("{files:?}") };
+    let mut content = std::fs::read(file).unwrap();
+    content[1_000] ^= 1;
+    std::fs::write(file, content).unwrap();
+}
+
+/// Makes one pass of the fixity auditor, which leaves a report.
+async fn audit(store: Arc<dyn Store>) {
+    let library = Library::open(store, Arc::new(SystemClock), Default::default()).await.unwrap();
+    let auditor = Auditor::new(library, FixityOptions { bytes_per_second: 0, ..FixityOptions::default() });
+    loop {
+        match auditor.step().await.unwrap() {
+            Step::Rests { .. } => return,
+            step => assert!(matches!(step, Step::Read(_) | Step::Moved), "{step:?}"),
+        }
     }
 }
 
@@ -77,8 +111,10 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let browser =
         std::env::split_paths(&folders).map(|folder| folder.join(browser)).find(|file| file.exists()).unwrap();
-    let (server, folder) = Server::start(|config| config.auth.write = Access::Token).await;
+    let with_tokens = |config: &mut Config| config.auth.write = Access::Token;
+    let (server, folder) = Server::start(with_tokens).await;
     let token = server.token("jane").await;
+    let operator = server.token_for("operator", "read admin").await;
     // Long words must not make a list wider than a phone.
     let long = "x".repeat(500);
     let titled = format!("<> <http://purl.org/dc/terms/title> \"{}\" .", "y".repeat(500));
@@ -87,20 +123,31 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
     let put = server.ask_with(Method::PUT, &format!("/rest/{long}"), &headers, &titled).await;
     assert_eq!(put.status, StatusCode::CREATED);
     put_files_and_a_group(&server, &authorization).await;
+    server.end().await;
+    damage_the_scan(folder.path());
+    let store = open_store(folder.path());
+    audit(store.clone()).await;
+    let mut config = on_free_ports();
+    with_tokens(&mut config);
+    let server = Server::serve(config, store).await;
+    let search = "/rest/fcr:search?fedora_id=seal*";
+    until("the search index", async || server.get(search).await.text().contains("seal.svg")).await;
+    let (closed, _closed_folder) = Server::start(|config| config.auth.read = Access::Token).await;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/serving/people/visit.mjs");
     let upload = folder.path().join("letter.txt");
     std::fs::write(&upload, "Dear Jane").unwrap();
     let screenshots = std::env::var_os("PENATES_SCREENSHOTS").unwrap_or_default();
     let mut visit = Command::new("node");
-    visit.arg(&script).arg(packages().await).arg(browser).arg(format!("http://{}/", server.http()));
-    visit.arg(&token).arg(&upload).arg(VOLUME).arg(screenshots).kill_on_drop(true);
+    visit.arg(&script).arg(packages().await).arg(browser);
+    visit.args([&server, &closed].map(|server| format!("http://{}/", server.http())));
+    visit.args([&token, &operator]).arg(&upload).arg(VOLUME).arg(screenshots).kill_on_drop(true);
     let output =
         tokio::time::timeout(VISIT_PATIENCE, visit.output()).await.expect("the browser took too long").unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(seen["violations"], Value::Array(Vec::new()), "{seen:#}");
     assert_eq!(seen["overflows"], Value::Array(Vec::new()), "{seen:#}");
-    assert!(seen["pages"].as_u64().unwrap() >= 42, "{seen:#}");
+    assert!(seen["pages"].as_u64().unwrap() >= 82, "{seen:#}");
     let titles: Vec<_> = seen["titles"].as_array().unwrap().iter().map(|title| title.as_str().unwrap()).collect();
     for title in [
         "Sign in",
@@ -110,7 +157,11 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
         "Changed",
         "Deleted from /",
         "letter.txt",
+        "Change letter.txt",
+        "Versions of /Letters-from-b-Rome-b/letter.txt",
+        "Changes of /Letters-from-b-Rome-b/letter.txt",
         "Fixity of /Letters-from-b-Rome-b/letter.txt",
+        "Deleted from /Letters-from-b-Rome-b",
         "Search",
         "The library",
         "Page 2",
@@ -119,7 +170,21 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
         "What this repository refuses",
         "seal.svg",
         "mets.xml",
+        "METS",
+        "talk.mp3",
+        "walk.mp4",
         "An archival group",
+        "/group",
+        "scan.txt",
+        "Fixity of /scan.txt",
+        "Fixity",
+        "Fixity pass 1",
+        "Unauthorized",
+        "Forbidden",
+        "Not Found",
+        "Gone",
+        "Payload Too Large",
+        "Internal Server Error",
     ] {
         assert!(titles.contains(&title), "{title}: {titles:?}");
     }
@@ -130,8 +195,11 @@ async fn a_person_signs_in_and_creates_uploads_edits_restores_and_deletes_withou
     for change in ["\"POST\"", "\"PUT\"", "\"DELETE\""] {
         assert!(events.contains(change), "{change} is not in {events}");
     }
-    let of_forms: Vec<_> = events.lines().filter(|event| event.contains("fcr:forms")).collect();
-    assert_eq!(of_forms.len(), 2, "only the refused forms are: {events}");
-    assert!(of_forms.iter().all(|event| event.contains("400")), "{events}");
+    let of_forms = events.lines().filter(|event| event.contains("fcr:forms"));
+    let of_forms = of_forms.map(|event| serde_json::from_str::<Value>(event).unwrap());
+    let mut refused: Vec<_> = of_forms.map(|event| event["event"]["result"]["status"].as_u64().unwrap()).collect();
+    refused.sort_unstable();
+    assert_eq!(refused, [400, 400, 409, 412, 413], "only the refused forms are: {events}");
     server.end().await;
+    closed.end().await;
 }

@@ -1,8 +1,10 @@
-// A person with a browser that runs no scripts. Prints what was seen as one JSON object.
+// A person with a browser that runs no scripts, and visits pages that have some with them, too. Prints
+// what was seen as one JSON object. At the server `closed` strangers may not even read.
+import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
-const [packages, executablePath, base, token, upload, volume, screenshots] = process.argv.slice(2);
+const [packages, executablePath, base, closed, token, operator, upload, volume, screenshots] = process.argv.slice(2);
 const require = createRequire(join(packages, 'package.json'));
 const puppeteer = require('puppeteer-core');
 const axe = require('axe-core');
@@ -11,7 +13,11 @@ const SIZES = [{ size: 'desktop', width: 1280, height: 900 }, { size: 'phone', w
 const LOOKS = SIZES.flatMap((size) => ['light', 'dark'].map((scheme) => (
   { ...size, scheme, name: `${size.size}-${scheme}` }
 )));
+// A colour scheme changes colours only. The other rules have looked at the same page in the other one.
+const RULES_OF_COLOURS = { type: 'rule', values: ['color-contrast', 'link-in-text-block'] };
 const seen = { pages: 0, titles: [], violations: [], overflows: [] };
+// The scripts of pages, each with whether a page was looked at with them (`true`) and without.
+const ways = new Map();
 
 const browser = await puppeteer.launch({
   executablePath,
@@ -22,16 +28,19 @@ await page.setJavaScriptEnabled(false);
 const { origin } = new URL(base);
 
 // Looks at the present page, at each size and in each colour scheme. The checks are scripts.
-async function look() {
+async function look({ withScripts = false } = {}) {
   seen.pages += 1;
   await page.setJavaScriptEnabled(true);
   const title = await page.$eval('h1', (heading) => heading.textContent);
   seen.titles.push(title);
+  const scripts = await page.evaluate(() => [...document.scripts].map((script) => script.src || script.textContent).join());
+  if (scripts) ways.set(scripts, (ways.get(scripts) ?? new Set()).add(withScripts));
+  await page.evaluate(axe.source);
   for (const { name, width, height, scheme } of LOOKS) {
     await page.setViewport({ width, height });
     await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
-    await page.evaluate(axe.source);
-    const found = await page.evaluate(async () => (await axe.run()).violations);
+    const rules = { resultTypes: ['violations'], ...(scheme === 'dark' ? { runOnly: RULES_OF_COLOURS } : {}) };
+    const found = await page.evaluate(async (rules) => (await axe.run(document, rules)).violations, rules);
     for (const { id, nodes } of found) {
       seen.violations.push({ page: title, look: name, id, at: nodes.map((node) => node.html).slice(0, 3) });
     }
@@ -54,32 +63,47 @@ async function look() {
   await page.setJavaScriptEnabled(false);
 }
 
+const visit = (path) => page.goto(new URL(path, base).href);
+
 async function go(path) {
-  await page.goto(new URL(path, base).href);
+  await visit(path);
   await look();
 }
 
-// A page that is made by its scripts: it is there as soon as it has this element.
-async function goWithScripts(path, selector) {
+// Visits a page that its scripts complete: it is there as soon as it has this element.
+async function visitWithScripts(path, selector) {
   await page.setJavaScriptEnabled(true);
   await page.goto('about:blank');                 // Another view of the same page would load nothing.
-  await page.goto(new URL(path, base).href);
+  await visit(path);
   await page.waitForSelector(selector);
-  await look();
 }
 
+// Clicks on something that leads to another page, and does not look at that.
+async function click(selector) {
+  const element = await page.$(selector);
+  if (!element) throw new Error(`no ${selector} on ${page.url()}`);
+  await Promise.all([page.waitForNavigation(), element.click()]);
+}
+
+const link = (text) => `::-p-xpath(//a[normalize-space()="${text}"])`;
+const button = (text, within = '') => `::-p-xpath(${within}//button[normalize-space()="${text}"])`;
+
 async function follow(text) {
-  const link = await page.$(`::-p-xpath(//a[normalize-space()="${text}"])`);
-  if (!link) throw new Error(`no link ${text} on ${page.url()}`);
-  await Promise.all([page.waitForNavigation(), link.click()]);
+  await click(link(text));
   await look();
 }
 
 async function press(text, within = '') {
-  const button = await page.$(`::-p-xpath(${within}//button[normalize-space()="${text}"])`);
-  if (!button) throw new Error(`no button ${text} on ${page.url()}`);
-  await Promise.all([page.waitForNavigation(), button.click()]);
+  await click(button(text, within));
   await look();
+}
+
+async function expect(selector) {
+  if (!(await page.$(selector))) throw new Error(`no ${selector} on ${page.url()}`);
+}
+
+async function choose(field) {
+  await (await page.$(field)).uploadFile(upload);
 }
 
 // Presses a button of the form that does this.
@@ -102,7 +126,8 @@ async function type(selector, text) {
   await page.type(selector, text);
 }
 
-await go('rest/fcr:forms');                       // It offers nothing to a stranger.
+await go(closed);                                 // It offers nothing to a stranger but to sign in.
+await go('rest/fcr:forms');                       // Nor do forms.
 await follow('Account');
 await type('#token', 'no such token');
 await press('Sign in');
@@ -114,9 +139,29 @@ await type('#create-title', 'Letters from <b>Rome</b>');
 await press('Add');
 const letters = page.url();
 await follow('Change');
-await (await page.$('#upload-file')).uploadFile(upload);
+await choose('#upload-file');
 await press('Upload');
+const letter = page.url();
 await follow('Check the bytes');
+await visit(letter);
+await follow('Change');                           // The forms of a file.
+writeFileSync(upload, 'Dear Anne');
+await choose('#replace-file');
+await click(button('Replace'));
+await follow('Versions');
+await press('Compare');
+await expect('ins');                              // Two texts are compared line by line.
+await page.goBack();
+await click('.history a');
+await look();
+await visit(letter);
+await click(link('Change'));
+await page.click('input[name="sure"]');
+await click(button('Delete'));
+await go(letter);
+await follow('Bring it back');
+await click(button('Restore'));
+if (page.url() !== letter) throw new Error(`a restored file led to ${page.url()}`);
 await go(letters);
 await follow('Change');
 await page.click('summary');
@@ -129,10 +174,26 @@ await go(letters);
 await follow('Change');
 await type('#describe-turtle', 'this is no Turtle');
 await press('Save');
+await type('#describe-turtle', '<> <http://www.w3.org/ns/ldp#contains> <never> .');
+await press('Save');                              // It conflicts with what the server states.
+const headers = { authorization: `Bearer ${token}`, 'content-type': 'text/turtle' };
+const body = '<> <http://purl.org/dc/terms/title> "Changed meanwhile" .';
+const meanwhile = await fetch(letters, { method: 'PUT', headers, body });
+if (!meanwhile.ok) throw new Error(`the description is not replaced: ${await meanwhile.text()}`);
+await type('#describe-turtle', '<> <http://purl.org/dc/terms/title> "Never saved" .');
+await press('Save');
+await click(link('open the form with the current state'));
+const forms = page.url();
+await page.$eval('#describe-turtle', (field) => { field.value = '#'.repeat((512 << 10) + 1); });
+await press('Save');                              // It is larger than the server takes.
+await visit(forms);
 await type('#describe-turtle', '<> <http://purl.org/dc/terms/title> "Changed" .');
 await press('Save');
 await follow('Versions');
 await press('Compare');
+await page.goBack();
+await click('.history a');
+await look();
 await page.goBack();
 await follow('Choose');
 await press('Compare');
@@ -143,13 +204,25 @@ await follow('Change');
 await page.click('input[name="sure"]');
 await press('Delete');
 await go(letters);
+await go(letter);
+await expect(link('Bring back what it belonged to'));
+await go(`${letters}/fcr:versions?members=deleted`);
 await go('rest/fcr:versions?members=deleted');
-await page.goto(new URL('rest/', base).href);
+await visit('rest/');
 await tabTo('.search input');
 await page.keyboard.type('let*');
 await Promise.all([page.waitForNavigation(), page.keyboard.press('Enter')]);
 await look();
 if (page.url() !== `${origin}/rest/fcr:search?fedora_id=let*`) throw new Error(`the search led to ${page.url()}`);
+await go('rest/fcr:search');
+await type('main [name="fedora_id"]', 'seal*');
+await press('Search', '//main');
+await expect('td');
+await go('rest/fcr:search?fedora_id=nothing');
+await go('rest/fcr:search?size_from=many');
+await expect('[role="alert"]');
+await visit('rest/?limit=2');
+await follow('Next page');
 await go('');
 if (!(await page.$('.search input'))) throw new Error('the first page has no search without a script');
 await type('[name="title"]', 'salmon');
@@ -158,23 +231,24 @@ await follow(await page.$eval('td a', (link) => link.textContent));
 await follow('Read');
 await type('[name="page"]', '2');
 await press('Go');
-await goWithScripts('', 'a.title');
-await page.setJavaScriptEnabled(true);
+await go('volumes/?format=html&title=nothing');
+await visitWithScripts('', 'a.title');
 // Who types by voice presses single keys without meaning to (WCAG 2.1.4).
 await page.keyboard.press('/');
 if (await page.$eval('#filter', (field) => field === document.activeElement)) throw new Error('a single key moved the focus');
-await page.goto(`${origin}/rest/volumes/${volume}/pages/2`);
+await look({ withScripts: true });
+await visitWithScripts(`rest/volumes/${volume}/pages/2`, 'h1');
 for (const [key, seq] of [['ArrowRight', 3], ['ArrowLeft', 2]]) {
   await Promise.all([page.waitForNavigation(), page.keyboard.press(key)]);
   if (!page.url().endsWith(`/pages/${seq}`)) throw new Error(`${key} led to ${page.url()}`);
 }
-await page.goto(new URL('openapi', base).href);
-await page.waitForSelector('#filter-routes');
+await look({ withScripts: true });
+await visitWithScripts('openapi', '#filter-routes');
 await page.type('#filter-routes', 'patch attributes');
 const matching = await page.$$eval('#routes details:not([hidden])', (routes) => routes.map((route) => route.textContent));
 if (matching.length !== 1 || !matching[0].startsWith('PATCH /records/{id}')) throw new Error(`found ${matching}`);
-await look();                                     // Scripts are off from here on.
-await page.goto(new URL('openapi', base).href);
+await look({ withScripts: true });                // Scripts are off from here on.
+await visit('openapi');
 await page.click('summary');
 await look();
 await go('volumes/?format=html');
@@ -188,13 +262,36 @@ await go(`rest/volumes/${volume}`);
 await go(`rest/volumes/${volume}?limit=10`);
 await follow('Next pages');
 await follow('Pages before');
+await go(`rest/volumes/${volume}/mets`);
 await go('rest/fcr:constraints');
 await go('rest/seal.svg/fcr:metadata');
-if (!(await page.$('p.preview img'))) throw new Error('an image is not shown');
+await expect('p.preview img');
 await go('rest/mets.xml/fcr:metadata');
-if (!(await page.$('.wide td code'))) throw new Error('a METS is not shown');
+await expect('.wide td code');
+await go('rest/talk.mp3/fcr:metadata');
+await expect('audio');
+await go('rest/walk.mp4/fcr:metadata');
+await expect('video');
 await go('rest/group');
+await page.setExtraHTTPHeaders({ prefer: 'return=representation' });
+await go('rest/group');                           // The statements as a program asks for them.
+await page.setExtraHTTPHeaders({});
+await go('rest/scan.txt/fcr:metadata');           // Its bytes are damaged.
+await go('rest/scan.txt/fcr:fixity');
+await expect('[role="alert"]');
+await go('rest/scan.txt');
+await go('rest/nothing/here');
+await go('fixity');                               // It is for operators.
 await go('sign-in');
 await press('Sign out');
+await go('fixity');
+await click(link('Sign in'));
+await type('#token', operator);
+await press('Sign in');
+await follow('1');
+await expect('[aria-label="Findings"] td');
 await browser.close();
+for (const [scripts, looks] of ways) {
+  if (looks.size < 2) throw new Error(`a page was looked at only ${looks.has(true) ? 'with' : 'without'} ${scripts}`);
+}
 console.log(JSON.stringify(seen));
