@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Door;
 use crate::answer::Answer;
+use crate::arity;
 use crate::clients::Ends;
 use crate::commands::RecordCommand;
 use crate::error::{CommandResult, Refusal};
@@ -36,9 +37,12 @@ const ANSWER_BYTES: usize = 16 << 10;
 /// A buffer for answers that has had so many bytes is given back once they are sent.
 const KEPT_BYTES: usize = 4 * ANSWER_BYTES;
 
-/// How long a client waits for the answer to a command that is refused because it has exceeded a
-/// limit.
+/// How much later a connection goes on for each command that is refused because its client has
+/// exceeded a limit.
 const LIMITED_PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest pause, however many were refused since the last one.
+const LIMITED_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A connection with what has arrived and what is to be sent.
 pub(crate) struct Connection<I> {
@@ -56,6 +60,8 @@ pub(crate) struct Connection<I> {
     /// The memory for a request that arrives in many pieces.
     input_share: Option<Share>,
     output: BytesMut,
+    /// The pause before it goes on.
+    owed_pause: Duration,
 }
 
 /// The connection cannot go on.
@@ -98,6 +104,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             arrived: tokio::time::Instant::now(),
             input_share: None,
             output: BytesMut::new(),
+            owed_pause: Duration::ZERO,
         }
     }
 
@@ -117,9 +124,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         while self.go_on(&stop).await.is_ok() {
             if self.session.is_over {
                 let _ = self.send().await;
-                return;
+                break;
             }
         }
+        // It keeps its place meanwhile. So a new connection saves no pause.
+        self.pause(&stop).await;
     }
 
     /// Begins the next request, or waits for one.
@@ -175,7 +184,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             count(&writes, &answer.reply, began);
         }
         if counted.is_err() {
-            self.limited(&words).await?;
+            self.limited(&words);
         }
         self.put(answer).await
     }
@@ -198,8 +207,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     }
 
     /// A command is refused because its client has exceeded a limit. What would have depended on it
-    /// does not happen, and the client waits a little, so that refusals cost less than commands.
-    async fn limited(&mut self, words: &[Bytes]) -> Result<(), Ended> {
+    /// does not happen. The answer comes at once, by its deadline, and the connection goes on a little
+    /// later, so that refusals cost less than commands.
+    fn limited(&mut self, words: &[Bytes]) {
         let is = |known: &[u8]| words.first().is_some_and(|name| name.eq_ignore_ascii_case(known));
         self.transaction.iter_mut().for_each(Transaction::break_off);
         if is(b"watch") {
@@ -208,9 +218,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if is(b"exec") {
             (self.transaction, self.watched) = (None, Watched::default());
         }
-        self.send().await?;
-        tokio::time::sleep(LIMITED_PAUSE).await;
-        Ok(())
+        self.owed_pause = LIMITED_PAUSE_MAX.min(self.owed_pause + LIMITED_PAUSE);
+    }
+
+    /// Waits for as long as refusals by a limit demand, or until the server stops.
+    async fn pause(&mut self, stop: &CancellationToken) {
+        let pause = std::mem::take(&mut self.owed_pause);
+        if !pause.is_zero() {
+            let _ = timeout(pause, stop.cancelled()).await;
+        }
     }
 
     /// Answers all that is under way.
@@ -229,6 +245,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
 
     /// Waits for more bytes.
     async fn receive(&mut self, stop: &CancellationToken) -> Result<(), Ended> {
+        self.pause(stop).await;
         let held = self.input.len() + self.requests.held_bytes() + READ_BYTES;
         if held <= FREE_BYTES {
             if self.input_share.take().is_some() {
@@ -294,10 +311,21 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     /// Answers what does not run beside other commands: commands that are in a transaction, that
     /// are not about single records, or that are refused.
     async fn answer(&mut self, words: &[Bytes]) -> CommandResult<Answer> {
-        if words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) {
+        let Some((name, words)) = words.split_first() else { return Err(Refusal::syntax()) };
+        let is_exec = name.eq_ignore_ascii_case(b"exec");
+        if let Err(refusal) = arity::check(name, words) {
+            self.transaction.iter_mut().for_each(Transaction::break_off);
+            if !is_exec {
+                return Err(refusal);
+            }
+            // It ends its transaction all the same, as in Redis.
+            (self.transaction, self.watched) = (None, Watched::default());
+            return Err(refusal.of_transaction());
+        }
+        if is_exec {
             return self.execute().await;
         }
-        let reply = self.reply(words).await?;
+        let reply = self.reply(name, words).await?;
         Answer::within(&self.door.memory, &self.party, reply)
     }
 
@@ -309,8 +337,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         transaction.execute(&self.door, &self.party, &watched, self.deadline()).await
     }
 
-    async fn reply(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
-        let Some((name, words)) = words.split_first() else { return Err(Refusal::syntax()) };
+    async fn reply(&mut self, name: &[u8], words: &[Bytes]) -> CommandResult<Reply> {
         match name.to_ascii_lowercase().as_slice() {
             b"multi" if self.transaction.is_some() => return Err(Refusal::error("MULTI calls can not be nested")),
             b"multi" => {
@@ -346,7 +373,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if let Some(command) = command {
             // It is no part of the pipeline because it is refused.
             self.session.require(command.writes)?;
-            command.check(words)?;
         }
         match self.session.run(name, words) {
             Some(answer) => answer,

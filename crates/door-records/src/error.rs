@@ -5,6 +5,7 @@ use std::fmt;
 use records::RecordError;
 
 use crate::admission::NoPlace;
+use crate::pattern::LongPattern;
 
 /// Why a command is refused that would wait too long.
 pub(crate) const CROWDED: &str = "the commands before this one take longer than its deadline allows";
@@ -94,6 +95,12 @@ impl Refusal {
         Self::error(format_args!("wrong number of arguments for '{command}' command"))
     }
 
+    /// The refusal of `EXEC`, whose transaction does not happen for the reason of this one.
+    pub fn of_transaction(&self) -> Self {
+        let why = self.0.split_once(' ').map_or(&*self.0, |(_, why)| why);
+        Self::of_kind("EXECABORT", format_args!("Transaction discarded because of: {why}"))
+    }
+
     /// The text that a client gets. The first word is the kind.
     pub fn text(&self) -> &str {
         &self.0
@@ -106,6 +113,12 @@ impl From<NoPlace> for Refusal {
             NoPlace::Overloaded => Self::overloaded(CROWDED),
             NoPlace::Late => Self::deadline(),
         }
+    }
+}
+
+impl From<LongPattern> for Refusal {
+    fn from(error: LongPattern) -> Self {
+        Self::error(error)
     }
 }
 

@@ -8,6 +8,7 @@
 //!   was; `fast.rs`: in mode fast; `admission.rs`: how many are at work; `access.rs`: what a client
 //!   may do, and how much of it;
 //! - `request.rs`: requests, from the bytes that arrive; `words.rs`: the words of one command;
+//!   `arity.rs`: how many there are;
 //! - `commands/`: what each command does on a record, in a [`records::Draft`];
 //! - `reply.rs`, `answer.rs` and `error.rs`: what a client gets;
 //! - `walk.rs` and `cursors.rs`: commands about all records; `listing.rs`: about commands;
@@ -17,6 +18,7 @@
 mod access;
 mod admission;
 mod answer;
+mod arity;
 mod clients;
 mod commands;
 mod connection;

@@ -11,6 +11,7 @@ use crate::Door;
 use crate::access::{Refused, Rights, WrongPassword, is_refused};
 use crate::clients::{About, Ends, Filter, Place};
 use crate::error::{CommandResult, Refusal};
+use crate::pattern::Pattern;
 use crate::reply::{Reply, Version};
 use crate::words::Words;
 
@@ -22,6 +23,9 @@ const COMMAND_BYTES_MAX: usize = 20;
 
 /// The longest name of a connection.
 const NAME_BYTES_MAX: usize = 256;
+
+/// The most patterns of `CONFIG GET`. It needs no password, and the time for it is bounded.
+const CONFIG_PATTERNS_MAX: usize = 64;
 
 /// One connection.
 pub(crate) struct Session {
@@ -111,11 +115,11 @@ impl Session {
     pub(crate) fn run(&mut self, name: &[u8], words: &[Bytes]) -> Option<CommandResult<Reply>> {
         let name = name.to_ascii_lowercase();
         let answer = match name.as_slice() {
-            b"ping" => self.ping(words),
-            b"echo" => one_word("echo", words).map(|word| Reply::Bytes(word.clone())),
+            b"ping" => ping(words),
+            b"echo" => first(words).map(|word| Reply::Bytes(word.clone())),
             b"hello" => self.hello(Words::new("hello", words)),
             b"auth" => self.auth(words),
-            b"select" => one_word("select", words).and_then(|word| match &word[..] {
+            b"select" => first(words).and_then(|word| match &word[..] {
                 b"0" => Ok(Reply::OK),
                 _ => Err(Refusal::error("DB index is out of range")),
             }),
@@ -138,14 +142,6 @@ impl Session {
             self.place.client.set_about(&self.about);
         }
         Some(answer)
-    }
-
-    fn ping(&self, words: &[Bytes]) -> CommandResult<Reply> {
-        match words {
-            [] => Ok(Reply::Word("PONG")),
-            [word] => Ok(Reply::Bytes(word.clone())),
-            _ => Err(Refusal::arity("ping")),
-        }
     }
 
     fn hello(&mut self, mut words: Words<'_>) -> CommandResult<Reply> {
@@ -191,7 +187,7 @@ impl Session {
     fn auth(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
         match words {
             [password] | [_, password] => self.admit(password).map(|()| Reply::OK),
-            _ => Err(Refusal::arity("auth")),
+            _ => Err(Refusal::syntax()),
         }
     }
 
@@ -214,23 +210,22 @@ impl Session {
     }
 
     fn client(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
-        let Some((what, words)) = words.split_first() else { return Err(Refusal::arity("client")) };
+        let (what, words) = parts(words)?;
         match what.to_ascii_lowercase().as_slice() {
-            b"setname" => self.set_name(one_word("client|setname", words)?).map(|()| Reply::OK),
+            b"setname" => self.set_name(first(words)?).map(|()| Reply::OK),
             b"getname" => Ok(Reply::bytes_or_nothing(Some(self.about.name.clone()).filter(|name| !name.is_empty()))),
             b"setinfo" => self.set_info(words),
             b"id" => Ok(Reply::Integer(self.place.client.id)),
             b"info" => Ok(Reply::Text(self.place.client.line(self.door.records.now()))),
             b"list" => self.list(Words::new("client|list", words)),
             b"kill" => self.kill(words),
-            b"no-evict" => on_or_off("client|no-evict", words),
-            b"no-touch" => on_or_off("client|no-touch", words),
+            b"no-evict" | b"no-touch" => on_or_off(words),
             _ => Err(unknown_subcommand("client", what)),
         }
     }
 
     fn set_info(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
-        let [what, value] = words else { return Err(Refusal::arity("client|setinfo")) };
+        let [what, value] = words else { return Err(Refusal::syntax()) };
         if value.len() > NAME_BYTES_MAX || !value.iter().all(u8::is_ascii_graphic) {
             return Err(Refusal::error("the value cannot contain spaces, newlines or special characters"));
         }
@@ -258,7 +253,7 @@ impl Session {
     fn kill(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
         self.require(false)?;
         let (is_by_address, filter) = match words {
-            [] => return Err(Refusal::arity("client|kill")),
+            [] => return Err(Refusal::syntax()),
             [peer] => (true, Filter::of_address(peer)),
             _ => (false, Filter::of_kill(Words::new("client|kill", words))?),
         };
@@ -293,22 +288,32 @@ impl Session {
 
     /// `CONFIG GET` of what benchmarks and clients ask for. Nothing can be set.
     fn config(&self, words: &[Bytes]) -> CommandResult<Reply> {
-        let Some((what, patterns)) = words.split_first() else { return Err(Refusal::arity("config")) };
+        let (what, patterns) = parts(words)?;
         if !what.eq_ignore_ascii_case(b"get") {
             return Err(unknown_subcommand("config", what));
         }
+        if patterns.len() > CONFIG_PATTERNS_MAX {
+            let count = patterns.len();
+            let why = format_args!("CONFIG GET takes at most {CONFIG_PATTERNS_MAX} patterns, not {count}");
+            return Err(Refusal::error(why));
+        }
         let fsync = if self.door.records.sync_delay().is_zero() { "always" } else { "everysec" };
         let settings = [("save", ""), ("appendonly", "yes"), ("appendfsync", fsync), ("maxmemory", "0")];
-        let is_wanted = |name: &str| {
-            patterns.iter().any(|pattern| crate::pattern::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
-        };
-        let found = settings.into_iter().filter(|(name, _)| is_wanted(name));
-        Ok(Reply::Map(found.map(|(name, value)| (Reply::fixed(name), Reply::fixed(value))).collect()))
+        let mut wanted = settings.map(|_| false);
+        // One after the other: each takes much memory while it is used.
+        for pattern in patterns {
+            let pattern = Pattern::new(&pattern.to_ascii_lowercase())?;
+            for (wanted, (name, _)) in wanted.iter_mut().zip(settings) {
+                *wanted |= pattern.matches(name.as_bytes());
+            }
+        }
+        let found = settings.into_iter().zip(wanted).filter(|(_, is_wanted)| *is_wanted);
+        Ok(Reply::Map(found.map(|((name, value), _)| (Reply::fixed(name), Reply::fixed(value))).collect()))
     }
 
     /// `PENATES.DEADLINE <ms>`: the time that each further command of this connection may take.
     fn deadline(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
-        let number = records::integer(one_word("penates.deadline", words)?).map_err(|_| Refusal::not_an_integer())?;
+        let number = records::integer(first(words)?).map_err(|_| Refusal::not_an_integer())?;
         let time = u64::try_from(number).ok().filter(|number| *number > 0).map(Duration::from_millis);
         let max = self.door.settings.deadline_max;
         let time = time.filter(|time| *time <= max);
@@ -318,10 +323,19 @@ impl Session {
     }
 }
 
+/// `PING [text]`. It counts its words itself, as in Redis.
+fn ping(words: &[Bytes]) -> CommandResult<Reply> {
+    match words {
+        [] => Ok(Reply::Word("PONG")),
+        [word] => Ok(Reply::Bytes(word.clone())),
+        _ => Err(Refusal::arity("ping")),
+    }
+}
+
 /// `WAIT replicas milliseconds`: each write is acknowledged when it is durable, and there is no replica
 /// to wait for.
 fn wait(words: &[Bytes]) -> CommandResult<Reply> {
-    let [replicas, time] = words else { return Err(Refusal::arity("wait")) };
+    let [replicas, time] = words else { return Err(Refusal::syntax()) };
     records::integer(replicas).map_err(|_| Refusal::not_an_integer())?;
     match records::integer(time) {
         Ok(0..) => Ok(Reply::Integer(0)),
@@ -331,8 +345,8 @@ fn wait(words: &[Bytes]) -> CommandResult<Reply> {
 }
 
 /// `CLIENT NO-EVICT` and `CLIENT NO-TOUCH`: nothing is evicted, so there is nothing to switch.
-fn on_or_off(command: &str, words: &[Bytes]) -> CommandResult<Reply> {
-    match one_word(command, words)?.to_ascii_lowercase().as_slice() {
+fn on_or_off(words: &[Bytes]) -> CommandResult<Reply> {
+    match first(words)?.to_ascii_lowercase().as_slice() {
         b"on" | b"off" => Ok(Reply::OK),
         _ => Err(Refusal::syntax()),
     }
@@ -343,10 +357,12 @@ pub(crate) fn unknown_subcommand(command: &str, what: &[u8]) -> Refusal {
     Refusal::error(format_args!("unknown subcommand '{what}'. Try {} HELP.", command.to_uppercase()))
 }
 
-/// The only word of a command.
-pub(crate) fn one_word<'a>(command: &str, words: &'a [Bytes]) -> CommandResult<&'a Bytes> {
-    match words {
-        [word] => Ok(word),
-        _ => Err(Refusal::arity(command)),
-    }
+/// The first word of a command that has one.
+fn first(words: &[Bytes]) -> CommandResult<&Bytes> {
+    parts(words).map(|(first, _)| first)
+}
+
+/// The first word of a command that has one, and those behind it.
+fn parts(words: &[Bytes]) -> CommandResult<(&Bytes, &[Bytes])> {
+    words.split_first().ok_or_else(Refusal::syntax)
 }

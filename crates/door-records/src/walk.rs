@@ -8,7 +8,7 @@ use store::Deadline;
 use crate::Door;
 use crate::answer::hold;
 use crate::error::{CommandResult, Refusal};
-use crate::pattern::matches;
+use crate::pattern::Pattern;
 use crate::reply::Reply;
 use crate::run::{READ_AT_ONCE, refusal};
 use crate::words::Words;
@@ -27,7 +27,7 @@ const ID_BYTES: usize = 32;
 
 /// What `SCAN` lists.
 struct Wanted<'a> {
-    pattern: Option<&'a Bytes>,
+    pattern: Option<Pattern>,
     kind: Option<&'a Bytes>,
     count: i64,
 }
@@ -39,7 +39,7 @@ impl Wanted<'_> {
     }
 
     fn has(&self, id: &Bytes) -> bool {
-        self.pattern.is_none_or(|pattern| matches(pattern, id))
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(id))
     }
 
     fn is_of_kind(&self, record: &Record) -> bool {
@@ -51,6 +51,11 @@ impl Wanted<'_> {
     }
 }
 
+/// Refuses if the deadline has passed: from then on no id counts as wanted.
+fn in_time(deadline: Deadline) -> CommandResult<()> {
+    if deadline.passed() { Err(Refusal::deadline()) } else { Ok(()) }
+}
+
 impl Door {
     /// `SCAN`: some ids, and the number of the place to read on. Records that are there during the
     /// whole walk are listed once.
@@ -59,10 +64,10 @@ impl Door {
         let cursor = words.next()?;
         let number: Option<u64> = str::from_utf8(cursor).ok().and_then(|text| text.parse().ok());
         let number = number.ok_or_else(|| Refusal::error("invalid cursor"))?;
-        let mut wanted = Wanted { pattern: None, kind: None, count: PAGE };
+        let (mut wanted, mut pattern) = (Wanted { pattern: None, kind: None, count: PAGE }, None);
         while !words.is_empty() {
             if words.takes("MATCH") {
-                wanted.pattern = Some(words.next()?);
+                pattern = Some(words.next()?);
             } else if words.takes("TYPE") {
                 wanted.kind = Some(words.next()?);
             } else if words.takes("COUNT") {
@@ -74,6 +79,8 @@ impl Door {
         if wanted.count < 1 {
             return Err(Refusal::syntax());
         }
+        // Of many patterns only the last one counts.
+        wanted.pattern = pattern.map(|pattern| Pattern::new(pattern)).transpose()?;
         let from = match number {
             0 => None,
             number => Some(self.cursors.place_of(number).ok_or_else(|| Refusal::error("invalid cursor"))?),
@@ -98,8 +105,9 @@ impl Door {
         let (mut left, mut held) = (wanted.max(), None);
         let mut ids: Vec<Bytes> = Vec::new();
         loop {
-            let has = |id: &Bytes| wanted.has(id);
+            let has = |id: &Bytes| !deadline.passed() && wanted.has(id);
             let page = self.records.list(deadline, from, (left, READ_BYTES), has).await.map_err(refusal)?;
+            in_time(deadline)?;
             let _records = self.share(party, page.records.iter().map(|(_, record)| record))?;
             let found = page.records.into_iter().filter(|(_, record)| wanted.is_of_kind(record));
             ids.extend(found.map(|(id, _)| id));
@@ -122,7 +130,8 @@ impl Door {
         let page = self.records.ids(deadline, from, wanted.max()).await.map_err(refusal)?;
         let mut held = None;
         self.hold_ids(&mut held, party, &page.ids)?;
-        let ids: Vec<Bytes> = page.ids.into_iter().filter(|id| wanted.has(id)).collect();
+        let ids: Vec<Bytes> = page.ids.into_iter().filter(|id| !deadline.passed() && wanted.has(id)).collect();
+        in_time(deadline)?;
         // A record whose attributes have all expired is not there either.
         let mut listed = Vec::with_capacity(ids.len());
         for ids in ids.chunks(READ_AT_ONCE) {

@@ -58,18 +58,58 @@ impl ExpiryWord {
     }
 }
 
+/// A time as it was sent. Redis looks at it later than at the words around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SentTime<'a> {
+    command: &'static str,
+    word: ExpiryWord,
+    number: &'a Bytes,
+}
+
+impl SentTime<'_> {
+    /// The time, which must lie after 1970, and not be now.
+    pub(crate) fn moment(self, now: UnixMillis) -> CommandResult<UnixMillis> {
+        self.at_least(1, now)
+    }
+
+    /// The time of an attribute, which may also be now or the beginning of 1970, as in Valkey.
+    pub(crate) fn moment_of_attribute(self, now: UnixMillis) -> CommandResult<UnixMillis> {
+        self.at_least(0, now)
+    }
+
+    fn at_least(self, least: i64, now: UnixMillis) -> CommandResult<UnixMillis> {
+        let number = integer(self.number).map_err(|_| Refusal::not_an_integer())?;
+        let time = self.word.time(number, now).filter(|time| number >= least && *time >= least);
+        time.and_then(|time| u64::try_from(time).ok()).map(UnixMillis).ok_or_else(|| Refusal::expire_time(self.command))
+    }
+}
+
 /// What an option says about the expiry of what is set or read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ExpiryOption {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExpiryOption<T = UnixMillis> {
     /// Nothing.
-    #[default]
     Unsaid,
     /// This time.
-    At(UnixMillis),
+    At(T),
     /// It stays as it is.
     Keep,
     /// There shall be none.
     Drop,
+}
+
+impl<T> ExpiryOption<T> {
+    /// The same with a time that is looked at.
+    pub(crate) fn looked_at(
+        self,
+        look: impl FnOnce(T) -> CommandResult<UnixMillis>,
+    ) -> CommandResult<ExpiryOption<UnixMillis>> {
+        Ok(match self {
+            Self::Unsaid => ExpiryOption::Unsaid,
+            Self::At(time) => ExpiryOption::At(look(time)?),
+            Self::Keep => ExpiryOption::Keep,
+            Self::Drop => ExpiryOption::Drop,
+        })
+    }
 }
 
 impl<'a> Words<'a> {
@@ -117,22 +157,15 @@ impl<'a> Words<'a> {
     }
 
     /// Takes an option with a time, if it is next.
-    pub(crate) fn expiry_words(&mut self) -> CommandResult<Option<(ExpiryWord, &'a Bytes)>> {
+    pub(crate) fn expiry(&mut self) -> CommandResult<Option<SentTime<'a>>> {
         let Some(word) = self.rest.first().and_then(|word| ExpiryWord::of(word)) else { return Ok(None) };
         self.next()?;
-        Ok(Some((word, self.next()?)))
+        self.time(word).map(Some)
     }
 
-    /// The time of an option, which must lie after 1970, and not be now.
-    pub(crate) fn moment(&self, (word, number): (ExpiryWord, &Bytes), now: UnixMillis) -> CommandResult<UnixMillis> {
-        let number = integer(number).map_err(|_| Refusal::not_an_integer())?;
-        let time = word.time(number, now).filter(|time| number > 0 && *time > 0);
-        time.and_then(|time| u64::try_from(time).ok()).map(UnixMillis).ok_or_else(|| Refusal::expire_time(self.command))
-    }
-
-    /// Takes an option with a time, if it is next, and returns the time.
-    pub(crate) fn expiry(&mut self, now: UnixMillis) -> CommandResult<Option<UnixMillis>> {
-        self.expiry_words()?.map(|words| self.moment(words, now)).transpose()
+    /// The next word, as the number of a time.
+    pub(crate) fn time(&mut self, word: ExpiryWord) -> CommandResult<SentTime<'a>> {
+        Ok(SentTime { command: self.command, word, number: self.next()? })
     }
 
     /// Takes the conditions of a command that sets an expiry: `NX`, `XX`, `GT`, `LT`.

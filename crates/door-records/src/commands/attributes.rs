@@ -4,11 +4,12 @@ use bytes::Bytes;
 use records::{Attribute, Attributes, Draft, ExpiryChange, RecordError};
 use store::UnixMillis;
 
-use super::keys::seconds_left;
+use super::keys::in_seconds;
 use crate::error::{CommandResult, Refusal};
+use crate::pattern::Pattern;
 use crate::random;
 use crate::reply::Reply;
-use crate::words::{ExpiryOption, ExpiryWord, TimeUnit, Words};
+use crate::words::{ExpiryOption, ExpiryWord, SentTime, TimeUnit, Words};
 
 /// The value of an attribute, or nothing.
 fn value(attributes: Option<&Attributes>, name: &[u8]) -> Reply {
@@ -48,17 +49,17 @@ pub(super) fn set_if_absent(draft: &mut Draft, mut words: Words<'_>) -> CommandR
 }
 
 /// An option about an expiry that has no time.
-type Timeless = (&'static str, ExpiryOption);
+type Timeless = (&'static str, ExpiryOption<SentTime<'static>>);
 
 const KEEP: Timeless = ("KEEPTTL", ExpiryOption::Keep);
 const DROP: Timeless = ("PERSIST", ExpiryOption::Drop);
 
 /// Takes an option about an expiry: a time, or one of those without.
-fn expiry_option(words: &mut Words<'_>, now: UnixMillis, timeless: &[Timeless]) -> CommandResult<ExpiryOption> {
+fn expiry_option<'a>(words: &mut Words<'a>, timeless: &[Timeless]) -> CommandResult<ExpiryOption<SentTime<'a>>> {
     if let Some((_, option)) = timeless.iter().find(|(word, _)| words.takes(word)) {
         return Ok(*option);
     }
-    Ok(words.expiry(now)?.map_or(ExpiryOption::Unsaid, ExpiryOption::At))
+    Ok(words.expiry()?.map_or(ExpiryOption::Unsaid, ExpiryOption::At))
 }
 
 /// What `HSETEX` or `PENATES.HSET` sets, and on which conditions.
@@ -69,22 +70,22 @@ pub(super) struct SetAndExpire<'a> {
     pub(super) only_absent: bool,
     pub(super) only_present: bool,
     /// That of each attribute, or of the record.
-    pub(super) expiry: ExpiryOption,
+    pub(super) expiry: ExpiryOption<SentTime<'a>>,
     pub(super) pairs: &'a [[Bytes; 2]],
 }
 
 impl<'a> SetAndExpire<'a> {
     /// The words of `HSETEX`, with the expiry of attributes.
-    pub(super) fn of_attributes(words: Words<'a>, now: UnixMillis) -> CommandResult<Self> {
-        Self::take(words, now, &[KEEP])
+    pub(super) fn of_attributes(words: Words<'a>) -> CommandResult<Self> {
+        Self::take(words, &[KEEP])
     }
 
     /// The words of `PENATES.HSET`, with the expiry of the record.
-    pub(super) fn of_record(words: Words<'a>, now: UnixMillis) -> CommandResult<Self> {
-        Self::take(words, now, &[KEEP, DROP])
+    pub(super) fn of_record(words: Words<'a>) -> CommandResult<Self> {
+        Self::take(words, &[KEEP, DROP])
     }
 
-    fn take(mut words: Words<'a>, now: UnixMillis, timeless: &[Timeless]) -> CommandResult<Self> {
+    fn take(mut words: Words<'a>, timeless: &[Timeless]) -> CommandResult<Self> {
         let (mut is_there, mut only_absent, mut only_present) = (None, false, false);
         let mut expiry = ExpiryOption::Unsaid;
         loop {
@@ -97,7 +98,7 @@ impl<'a> SetAndExpire<'a> {
             } else if !only_absent && words.takes("FXX") {
                 only_present = true;
             } else if expiry == ExpiryOption::Unsaid {
-                expiry = expiry_option(&mut words, now, timeless)?;
+                expiry = expiry_option(&mut words, timeless)?;
                 if expiry == ExpiryOption::Unsaid {
                     break;
                 }
@@ -109,23 +110,32 @@ impl<'a> SetAndExpire<'a> {
         Ok(Self { is_there, only_absent, only_present, expiry, pairs })
     }
 
-    /// Whether a condition does not hold for the attributes of a record; `None`: there is no record.
-    fn fails_on(&self, found: Option<&Attributes>) -> bool {
+    /// The expiry to set on the attributes of a record (`None`: there is no record); `Ok(None)`: a
+    /// condition does not hold. As in Valkey, the conditions on the record come before a look at the
+    /// time, and those on its attributes behind it.
+    fn expiry_on(
+        &self,
+        found: Option<&Attributes>,
+        look: impl FnOnce(SentTime<'a>) -> CommandResult<UnixMillis>,
+    ) -> CommandResult<Option<ExpiryOption>> {
+        if self.is_there.is_some_and(|is_there| is_there != found.is_some()) {
+            return Ok(None);
+        }
+        let expiry = self.expiry.looked_at(look)?;
         let has = |[name, _]: &[Bytes; 2]| found.is_some_and(|found| found.get(name).is_some());
-        let is_other = self.is_there.is_some_and(|is_there| is_there != found.is_some());
         let is_taken = self.only_absent && self.pairs.iter().any(has);
-        is_other || is_taken || (self.only_present && !self.pairs.iter().all(has))
+        Ok((!is_taken && (!self.only_present || self.pairs.iter().all(has))).then_some(expiry))
     }
 }
 
 pub(super) fn set_and_expire(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
-    let sent = SetAndExpire::of_attributes(words, draft.now)?;
-    if sent.fails_on(draft.attributes()?) {
+    let (sent, now) = (SetAndExpire::of_attributes(words)?, draft.now);
+    let Some(expiry) = sent.expiry_on(draft.attributes()?, |time| time.moment_of_attribute(now))? else {
         return Ok(Reply::Integer(0));
-    }
+    };
     draft.change_attributes(|found| {
         for [name, value] in sent.pairs {
-            let expires_at = match sent.expiry {
+            let expires_at = match expiry {
                 ExpiryOption::At(at) => Some(at),
                 ExpiryOption::Keep => found.get(name).and_then(|attribute| attribute.expires_at),
                 ExpiryOption::Unsaid | ExpiryOption::Drop => None,
@@ -139,15 +149,15 @@ pub(super) fn set_and_expire(draft: &mut Draft, words: Words<'_>) -> CommandResu
 /// `PENATES.HSET`: as `HSET`, with the expiry of the record. Nothing is set, and the answer is nothing,
 /// unless the conditions hold.
 pub(super) fn set_in_expiring_record(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
-    let sent = SetAndExpire::of_record(words, draft.now)?;
-    if sent.fails_on(draft.attributes()?) {
+    let (sent, now) = (SetAndExpire::of_record(words)?, draft.now);
+    let Some(expiry) = sent.expiry_on(draft.attributes()?, |time| time.moment(now))? else {
         return Ok(Reply::Nothing);
-    }
+    };
     let added = draft.change_attributes(|found| {
         let is_new = |[name, value]: &&[Bytes; 2]| found.set(name.clone(), Attribute::lasting(value.clone()));
         Ok::<_, Refusal>(sent.pairs.iter().filter(is_new).count())
     })?;
-    match sent.expiry {
+    match expiry {
         ExpiryOption::At(at) => drop(draft.change_record(|record| record.expires_at = Some(at))),
         ExpiryOption::Drop => drop(draft.change_record(|record| record.expires_at = None)),
         ExpiryOption::Unsaid | ExpiryOption::Keep => {}
@@ -188,19 +198,23 @@ fn list_of(draft: &Draft, words: &Words<'_>, part: impl Fn((&Bytes, &Attribute))
 }
 
 pub(super) fn get_and_expire(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Reply> {
-    let expiry = expiry_option(&mut words, draft.now, &[DROP])?;
-    let names = words.fields(1)?;
-    let now = draft.now;
+    let sent = expiry_option(&mut words, &[DROP])?;
+    let (names, now) = (words.fields(1)?, draft.now);
+    // As in Valkey, the time is looked at only if the record is no text.
+    draft.attributes()?;
+    let expiry = sent.looked_at(|time| time.moment_of_attribute(now))?;
     draft.change_attributes(|found| {
-        let answer = names.iter().map(|name| value(Some(found), name)).collect();
-        for name in names {
+        // One by one: a name that is named again may be gone by then.
+        let answers = names.iter().map(|name| {
+            let answer = value(Some(found), name);
             match expiry {
                 ExpiryOption::At(at) => drop(found.expire(name, at, records::ExpiryRule::default(), now)),
                 ExpiryOption::Drop => drop(found.persist(name)),
                 ExpiryOption::Unsaid | ExpiryOption::Keep => {}
             }
-        }
-        Ok(Reply::List(answer))
+            answer
+        });
+        Ok(Reply::List(answers.collect()))
     })
 }
 
@@ -278,9 +292,11 @@ pub(super) fn scan(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Rep
             return Err(Refusal::syntax());
         }
     }
+    // Of many patterns only the last one counts.
+    let pattern = pattern.map(|pattern| Pattern::new(pattern)).transpose()?;
     let mut list = Vec::new();
     for (name, attribute) in found.iter() {
-        if pattern.is_none_or(|pattern| crate::pattern::matches(pattern, name)) {
+        if pattern.as_ref().is_none_or(|pattern| pattern.matches(name)) {
             list.push(Reply::Bytes(name.clone()));
             if has_values {
                 list.push(Reply::Bytes(attribute.value.clone()));
@@ -334,9 +350,7 @@ pub(super) fn expire_at_ms(draft: &mut Draft, words: Words<'_>) -> CommandResult
 /// -2: there is no such attribute; 0: the rule does not allow it; 1: set; 2: deleted, because the
 /// time has passed.
 fn expire_by(draft: &mut Draft, mut words: Words<'_>, word: ExpiryWord) -> CommandResult<Reply> {
-    let number = words.integer()?;
-    let time = word.time(number, draft.now).filter(|_| number >= 0).and_then(|time| u64::try_from(time).ok());
-    let at = UnixMillis(time.ok_or_else(|| Refusal::expire_time(words.command))?);
+    let at = words.time(word)?.moment_of_attribute(draft.now)?;
     let rule = words.expiry_rule()?;
     let names = words.fields(1)?;
     let now = draft.now;
@@ -377,7 +391,7 @@ fn about_expiry(draft: &Draft, mut words: Words<'_>, number: impl Fn(UnixMillis)
 }
 
 pub(super) fn ttl(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
-    about_expiry(draft, words, |at| seconds_left(at, draft.now))
+    about_expiry(draft, words, |at| in_seconds(at.0.saturating_sub(draft.now.0)))
 }
 
 pub(super) fn ttl_ms(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
@@ -385,7 +399,7 @@ pub(super) fn ttl_ms(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply
 }
 
 pub(super) fn expiry_time(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
-    about_expiry(draft, words, |at| at.0 / 1_000)
+    about_expiry(draft, words, |at| in_seconds(at.0))
 }
 
 pub(super) fn expiry_time_ms(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {

@@ -78,13 +78,13 @@ fn about_expiry(draft: &Draft, words: &Words<'_>, number: impl Fn(UnixMillis) ->
     }))
 }
 
-/// The seconds that are left are rounded, as in Redis.
-pub(super) fn seconds_left(at: UnixMillis, now: UnixMillis) -> u64 {
-    (at.0.saturating_sub(now.0).saturating_add(500)) / 1_000
+/// Milliseconds in seconds, which are rounded as in Redis.
+pub(super) fn in_seconds(ms: u64) -> u64 {
+    ms.saturating_add(500) / 1_000
 }
 
 pub(super) fn ttl(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
-    about_expiry(draft, &words, |at| seconds_left(at, draft.now))
+    about_expiry(draft, &words, |at| in_seconds(at.0.saturating_sub(draft.now.0)))
 }
 
 pub(super) fn ttl_ms(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
@@ -92,7 +92,7 @@ pub(super) fn ttl_ms(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply
 }
 
 pub(super) fn expiry_time(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
-    about_expiry(draft, &words, |at| at.0 / 1_000)
+    about_expiry(draft, &words, |at| in_seconds(at.0))
 }
 
 pub(super) fn expiry_time_ms(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {

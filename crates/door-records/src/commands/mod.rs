@@ -152,7 +152,8 @@ impl RecordCommand {
     }
 }
 
-const ANY: usize = usize::MAX;
+/// Any number of words.
+pub(crate) const ANY: usize = usize::MAX;
 
 const fn reads(name: &'static str, words_min: usize, words_max: usize, act: OnRecord) -> RecordCommand {
     let (keys, fast, says) = (Keys::One, Fast::Reads, Says::Little);

@@ -11,7 +11,7 @@ use super::attributes::{SetAndExpire, pairs};
 use super::texts::{SetText, expiring};
 use crate::error::{CommandResult, Refusal};
 use crate::reply::Reply;
-use crate::words::{ExpiryOption, TimeUnit, Words};
+use crate::words::{ExpiryOption, SentTime, TimeUnit, Words};
 
 /// The number of different names.
 fn count<'a>(names: impl Iterator<Item = &'a Bytes>) -> Reply {
@@ -32,19 +32,23 @@ pub(super) fn set_many(change: &mut Overwrite, words: Words<'_>) -> CommandResul
 }
 
 /// The expiry of what is set. An option that depends on what is stored is refused.
-fn unread_expiry(sent: &SetAndExpire<'_>, command: &str) -> CommandResult<Option<UnixMillis>> {
+fn unread_expiry<'a>(
+    sent: &SetAndExpire<'a>,
+    command: &str,
+    look: impl FnOnce(SentTime<'a>) -> CommandResult<UnixMillis>,
+) -> CommandResult<Option<UnixMillis>> {
     match sent.expiry {
         _ if sent.is_there.is_some() || sent.only_absent || sent.only_present => Err(Refusal::option_not_fast(command)),
         ExpiryOption::Keep => Err(Refusal::option_not_fast(command)),
-        ExpiryOption::At(at) => Ok(Some(at)),
+        ExpiryOption::At(time) => look(time).map(Some),
         ExpiryOption::Unsaid | ExpiryOption::Drop => Ok(None),
     }
 }
 
 pub(super) fn set_and_expire(change: &mut Overwrite, words: Words<'_>) -> CommandResult<Reply> {
-    let command = words.command;
-    let sent = SetAndExpire::of_attributes(words, change.now)?;
-    let expires_at = unread_expiry(&sent, command)?;
+    let (command, now) = (words.command, change.now);
+    let sent = SetAndExpire::of_attributes(words)?;
+    let expires_at = unread_expiry(&sent, command, |time| time.moment_of_attribute(now))?;
     for [name, value] in sent.pairs {
         change.set(name.clone(), Attribute { value: value.clone(), expires_at }, None);
     }
@@ -53,9 +57,9 @@ pub(super) fn set_and_expire(change: &mut Overwrite, words: Words<'_>) -> Comman
 
 /// The expiry is that of the record, in the attributes that are set. Others keep theirs, unread.
 pub(super) fn set_in_expiring_record(change: &mut Overwrite, words: Words<'_>) -> CommandResult<Reply> {
-    let command = words.command;
-    let sent = SetAndExpire::of_record(words, change.now)?;
-    let of_record = unread_expiry(&sent, command)?;
+    let (command, now) = (words.command, change.now);
+    let sent = SetAndExpire::of_record(words)?;
+    let of_record = unread_expiry(&sent, command, |time| time.moment(now))?;
     for [name, value] in sent.pairs {
         change.set(name.clone(), Attribute::lasting(value.clone()), of_record);
     }

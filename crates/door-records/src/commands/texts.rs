@@ -53,12 +53,12 @@ impl SetText {
             } else if expiry.is_none() && words.takes("KEEPTTL") {
                 keeps = true;
             } else if !keeps && expiry.is_none() {
-                expiry = Some(words.expiry_words()?.ok_or_else(Refusal::syntax)?);
+                expiry = Some(words.expiry()?.ok_or_else(Refusal::syntax)?);
             } else {
                 return Err(Refusal::syntax());
             }
         }
-        let at = expiry.map(|expiry| words.moment(expiry, now)).transpose()?;
+        let at = expiry.map(|time| time.moment(now)).transpose()?;
         Ok(Self { value, only_absent, only_present, gets, keeps, at })
     }
 }
@@ -80,8 +80,8 @@ pub(super) fn set(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
 
 /// The text of `SETEX` or `PSETEX`: the time until it expires, and the value.
 pub(super) fn expiring(mut words: Words<'_>, unit: TimeUnit, now: UnixMillis) -> CommandResult<Record> {
-    let (time, value) = (words.next()?, words.next()?.clone());
-    let expires_at = Some(words.moment((ExpiryWord::In(unit), time), now)?);
+    let (time, value) = (words.time(ExpiryWord::In(unit))?, words.next()?.clone());
+    let expires_at = Some(time.moment(now)?);
     Ok(Record { expires_at, ..Record::text(value) })
 }
 
@@ -117,11 +117,11 @@ pub(super) fn set_plainly(draft: &mut Draft, mut words: Words<'_>) -> CommandRes
 
 pub(super) fn get_and_expire(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Reply> {
     let drops = words.takes("PERSIST");
-    let expiry = if drops { None } else { words.expiry_words()? };
+    let expiry = if drops { None } else { words.expiry()? };
     words.end()?;
     // Redis looks at the time only if there is something to expire.
     let Some(value) = stored(draft)? else { return Ok(Reply::Nothing) };
-    let at = expiry.map(|expiry| words.moment(expiry, draft.now)).transpose()?;
+    let at = expiry.map(|time| time.moment(draft.now)).transpose()?;
     if drops || at.is_some() {
         draft.change_record(|record| record.expires_at = at);
     }

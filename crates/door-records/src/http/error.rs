@@ -8,6 +8,7 @@ use store::StoreError;
 use thiserror::Error;
 
 use crate::admission::NoPlace;
+use crate::pattern::LongPattern;
 
 /// Why a request is refused.
 #[derive(Debug, Error)]
@@ -15,6 +16,9 @@ pub(crate) enum HttpError {
     /// The request, or a line of it, cannot be understood.
     #[error("{0}")]
     Malformed(String),
+    /// A pattern of ids is too long.
+    #[error(transparent)]
+    Pattern(#[from] LongPattern),
     /// JSON has no form for it.
     #[error("{0} is not UTF-8 text, so this form cannot have it")]
     NotText(&'static str),
@@ -51,7 +55,7 @@ impl HttpError {
     /// Its place in the table of reasons.
     pub(super) fn reason(&self) -> Reason {
         match self {
-            Self::Malformed(_) => Reason::INVALID,
+            Self::Malformed(_) | Self::Pattern(_) => Reason::INVALID,
             Self::NotText(_) => Reason::NOT_UTF_8,
             Self::Absent => Reason::ABSENT,
             Self::NotFast => Reason::NOT_OFFERED,

@@ -14,13 +14,13 @@ use futures::stream::{self, Stream, StreamExt};
 use http::header;
 use records::Record;
 use serde::Deserialize;
-use store::Deadline;
+use store::{Deadline, StoreError};
 
 use super::asking::Asking;
 use super::error::HttpError;
 use super::{LINES, line};
 use crate::Door;
-use crate::pattern::matches;
+use crate::pattern::Pattern;
 use crate::run::{READ_AT_ONCE, note};
 
 /// Ids of a page.
@@ -71,7 +71,9 @@ pub(super) async fn list(
 struct Walk {
     door: Arc<Door>,
     party: Party,
-    listing: Listing,
+    pattern: Option<Pattern>,
+    /// Whether records are listed with what they hold.
+    values: bool,
     from: Option<Bytes>,
     has_ended: bool,
 }
@@ -92,8 +94,9 @@ fn pages(first: Bytes, walk: Walk) -> impl Stream<Item = Result<Bytes, HttpError
 impl Walk {
     /// The first lines, and where the others are.
     async fn begin(door: Arc<Door>, asking: &Asking, listing: Listing) -> Result<(Bytes, Self), HttpError> {
-        let party = asking.party.clone();
-        let mut walk = Self { door, party, listing, from: None, has_ended: false };
+        let (party, Listing { r#match, values }) = (asking.party.clone(), listing);
+        let pattern = r#match.map(|pattern| Pattern::new(pattern.as_bytes())).transpose()?;
+        let mut walk = Self { door, party, pattern, values, from: None, has_ended: false };
         let first = walk.next(asking.deadline()).await?;
         Ok((first, walk))
     }
@@ -102,14 +105,17 @@ impl Walk {
     /// none in a page. The share for the page comes before it is read.
     async fn next(&mut self, deadline: Deadline) -> Result<Bytes, HttpError> {
         let door = self.door.clone();
-        let pattern = self.listing.r#match.clone().map(Bytes::from);
         let page_bytes = if door.records.lists_in_one_pass() { PAGE_BYTES } else { PAGE_BYTES_BY_IDS };
         let mut bytes = PAGE_TIMES * (page_bytes + RECORD_BYTES);
         loop {
             let mut share = door.share_by(deadline, &self.party, bytes as u64).await?;
             let _place = door.admission.places(1, deadline).await?;
-            let is_wanted = |id: &Bytes| pattern.as_ref().is_none_or(|pattern| matches(pattern, id));
+            let pattern = self.pattern.as_ref();
+            let is_wanted = |id: &Bytes| !deadline.passed() && pattern.is_none_or(|pattern| pattern.matches(id));
             let page = door.records.list(deadline, self.from.clone(), (PAGE_IDS, page_bytes), is_wanted).await?;
+            if deadline.passed() {
+                return Err(HttpError::Records(StoreError::DeadlinePassed.into()));
+            }
             let line_bytes: usize = page.records.iter().map(|(id, record)| self.line_bytes(id, record)).sum();
             bytes = line_bytes + page.records.iter().map(|(_, record)| record.bytes()).sum::<usize>();
             if bytes as u64 > share.bytes() && share.resize(bytes as u64).is_err() {
@@ -127,11 +133,11 @@ impl Walk {
     }
 
     fn line(&self, id: &Bytes, record: &Record) -> String {
-        if self.listing.values { line::found(id, Some(record), &None) } else { line::id_alone(id) }
+        if self.values { line::found(id, Some(record), &None) } else { line::id_alone(id) }
     }
 
     /// At most so many bytes has the line of a record.
     fn line_bytes(&self, id: &Bytes, record: &Record) -> usize {
-        line::found_bytes(id, self.listing.values.then_some(record), &None)
+        line::found_bytes(id, self.values.then_some(record), &None)
     }
 }

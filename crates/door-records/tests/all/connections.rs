@@ -61,6 +61,55 @@ async fn commands_with_wrong_words_are_refused_as_by_redis() {
 }
 
 #[tokio::test]
+async fn words_too_many_refuse_a_command_and_the_transaction_that_it_is_in() {
+    const PREVIOUS: &str = "EXECABORT Transaction discarded because of previous errors.";
+    let arity = |name: &str| format!("wrong number of arguments for '{name}' command");
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    for (command, name) in [
+        ("MULTI x", "multi"),
+        ("DISCARD x", "discard"),
+        ("UNWATCH x", "unwatch"),
+        ("DBSIZE x", "dbsize"),
+        ("RESET x", "reset"),
+        ("CLIENT ID x", "client|id"),
+        ("CLIENT INFO x", "client|info"),
+        ("CLIENT GETNAME x", "client|getname"),
+        ("CONFIG GET", "config|get"),
+        ("SCAN", "scan"),
+        ("WATCH", "watch"),
+        ("PING x y", "ping"),
+    ] {
+        let answer = connection.ask(&command.split(' ').collect::<Vec<_>>()).await.text();
+        assert_eq!(answer, format!("ERR {}", arity(name)), "{command}");
+    }
+    let at_end = format!("EXECABORT Transaction discarded because of: {}", arity("exec"));
+    for (wrong, ends) in [
+        (&["EXEC", "x"][..], [&*at_end, "ERR EXEC without MULTI"]),
+        (&["DISCARD", "x"], [&*format!("ERR {}", arity("discard")), PREVIOUS]),
+        (&["MULTI", "x"], [&*format!("ERR {}", arity("multi")), PREVIOUS]),
+        // It would count its words only when it runs.
+        (&["PING", "x", "y"], ["ERR only commands on records can be in a transaction", PREVIOUS]),
+        (&["GET"], [&*format!("ERR {}", arity("get")), PREVIOUS]),
+    ] {
+        let sent = [&["MULTI"][..], &["SET", "a", "1"], wrong, &["EXEC"], &["GET", "a"]];
+        let answers: Vec<String> = connection.ask_all(&sent).await.iter().map(|answer| answer.text()).collect();
+        assert_eq!(answers, ["OK", "QUEUED", ends[0], ends[1], "nothing"], "{wrong:?}");
+    }
+}
+
+#[tokio::test]
+async fn config_get_lists_each_setting_once_and_takes_at_most_64_patterns() {
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    for (others, expected) in [(62, "save  appendonly yes"), (63, "ERR CONFIG GET takes at most 64 patterns, not 65")] {
+        let others = vec!["no*such"; others];
+        let answer = connection.ask(&[&["CONFIG", "GET", "SAVE", "*only"][..], &others[..]].concat()).await.text();
+        assert_eq!(answer, expected);
+    }
+}
+
+#[tokio::test]
 async fn a_client_lists_connections_and_ends_them_by_number_and_by_address() {
     let subject = Subject::start().await;
     let address = subject.listen().await;

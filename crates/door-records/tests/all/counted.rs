@@ -80,7 +80,7 @@ async fn every_request_and_every_line_over_http_is_counted_once() {
 }
 
 /// Who has sent the password `reader` may read. All have exceeded a limit while that is set.
-struct Guarded(Arc<AtomicBool>);
+pub(crate) struct Guarded(pub(crate) Arc<AtomicBool>);
 
 impl Access for Guarded {
     fn rights(&self, password: Option<&[u8]>) -> Result<Rights, WrongPassword> {

@@ -2,8 +2,11 @@
 //! tokio's, paused, so that a deadline is exact.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::counted::Guarded;
+use crate::support::http::get;
 use crate::support::{Connection, Subject, fill, settings};
 use axum::body::{Body, to_bytes};
 use budget::Memory;
@@ -11,6 +14,7 @@ use futures::future::join_all;
 use http::{HeaderMap, Request, StatusCode, header};
 use store::Store;
 use store::faults::{Fault, Faults, Kind};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use tower::ServiceExt;
 
@@ -104,6 +108,64 @@ async fn what_waits_for_memory_is_refused_at_its_deadline() {
     assert_eq!(status, StatusCode::OK, "{answer}");
     assert!(answer.contains("\"kind\":\"overloaded\""), "{answer}");
     assert!(at_its_deadline(took, Duration::from_millis(30)), "{took:?}");
+}
+
+/// The pause grows with the refusals, up to a second.
+#[tokio::test]
+async fn refusals_by_a_limit_come_at_once_and_what_follows_them_is_read_later() {
+    let has_exceeded = Arc::new(AtomicBool::new(false));
+    let subject = Subject::guarded(Box::new(Guarded(has_exceeded.clone()))).await;
+    let mut connection = subject.connect();
+    tokio::time::pause();
+    for (count, pause_ms) in [(1, 10), (3, 30), (150, 1_000)] {
+        has_exceeded.store(true, Ordering::SeqCst);
+        let sent: Vec<&[&str]> = vec![&["GET", "a"]; count];
+        let began = Instant::now();
+        let answers = connection.ask_all(&sent).await;
+        assert!(answers.iter().all(|answer| answer.text().starts_with("LIMIT ")), "{answers:?}");
+        assert!(began.elapsed() < SCHEDULING, "{count}: {:?}", began.elapsed());
+        has_exceeded.store(false, Ordering::SeqCst);
+        let (answer, took) = timed(&mut connection, &["PING"]).await;
+        assert_eq!(answer, "PONG");
+        assert!(at_its_deadline(took, Duration::from_millis(pause_ms)), "{count}: {took:?}");
+    }
+    // A connection that ends keeps its place as long.
+    has_exceeded.store(true, Ordering::SeqCst);
+    let mut pipe = subject.pipe(1 << 10);
+    let began = Instant::now();
+    pipe.write_all(b"PING\r\nPING\r\nQUIT\r\n").await.unwrap();
+    let mut answers = String::new();
+    pipe.read_to_string(&mut answers).await.unwrap();
+    assert!(answers.ends_with("+OK\r\n"), "{answers}");
+    assert!(at_its_deadline(began.elapsed(), Duration::from_millis(20)), "{:?}", began.elapsed());
+}
+
+/// Otherwise each name could cost as much as the longest request.
+#[tokio::test]
+async fn a_pattern_that_is_longer_than_ids_is_refused_at_once() {
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    let ids: Vec<String> = (0..1_000).map(|number| format!("id:{number}")).collect();
+    for ids in ids.chunks(50) {
+        let pairs = ids.iter().flat_map(|id| [id.as_str(), "1"]);
+        connection.ask(&["MSET"].into_iter().chain(pairs).collect::<Vec<_>>()).await;
+    }
+    connection.ask(&["HSET", "h", "ab", "1"]).await;
+    let set = |bytes: usize| format!("*[{}]b", "a".repeat(bytes));
+    let (long, longest) = (set(1_000_000), set(1_020));
+    for command in [&["SCAN", "0", "MATCH", &long][..], &["HSCAN", "h", "0", "MATCH", &long], &["CONFIG", "GET", &long]]
+    {
+        let answer = connection.ask(command).await.text();
+        assert_eq!(answer, "ERR a pattern has at most 1024 bytes, not 1000004", "{}", command[0]);
+    }
+    let refused = get(&subject.router(), &format!("/records/?match={}", "a".repeat(1_025))).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.body);
+    assert!(refused.body.contains("a pattern has at most 1024 bytes, not 1025"), "{}", refused.body);
+    // The longest one, and many stars, take little time for many names.
+    assert_eq!(connection.ask(&["HSCAN", "h", "0", "MATCH", &longest]).await.text(), "0 ab 1");
+    for pattern in [longest, "*i".repeat(512)] {
+        assert_eq!(connection.ask(&["SCAN", "0", "COUNT", "10000", "MATCH", &pattern]).await.text(), "0 ");
+    }
 }
 
 #[tokio::test]

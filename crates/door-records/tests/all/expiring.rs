@@ -54,6 +54,46 @@ async fn attributes_are_set_only_if_there_is_a_record_or_if_there_is_none() {
 }
 
 #[tokio::test]
+async fn a_time_in_seconds_is_the_nearest_one() {
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    for (command, expected) in [
+        ("SET a 1 PXAT 9000000000600", "OK"),
+        ("EXPIRETIME a", "9000000001"),
+        ("SET a 1 PXAT 9000000000499", "OK"),
+        ("EXPIRETIME a", "9000000000"),
+        ("HSETEX h PXAT 9000000000500 FIELDS 1 f 1", "1"),
+        ("HEXPIRETIME h FIELDS 1 f", "9000000001"),
+    ] {
+        assert_eq!(ask(&mut connection, command).await, expected, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn attributes_that_are_set_or_read_with_a_time_that_has_passed_are_deleted() {
+    const OTHER_KIND: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    for (command, expected) in [
+        ("HSETEX a EX 0 FIELDS 1 f 1", "1"),
+        ("EXISTS a", "0"),
+        ("HSETEX a XX EX -1 FIELDS 1 f 1", "0"),
+        ("HSETEX a EX -1 FIELDS 1 f 1", "ERR invalid expire time in 'hsetex' command"),
+        ("HSET a f 1 g 2", "2"),
+        ("HGETEX a EXAT 1 FIELDS 2 f f", "1 nothing"),
+        ("HGETEX a EX -1 FIELDS 1 g", "ERR invalid expire time in 'hgetex' command"),
+        ("HGETEX a PX 0 FIELDS 1 g", "2"),
+        ("EXISTS a", "0"),
+        ("SET t 1", "OK"),
+        ("HSETEX t EX 0 FIELDS 1 f 1", OTHER_KIND),
+        ("HSETEX t EX -1 FIELDS 1 f 1", OTHER_KIND),
+        ("HGETEX t EX 0 FIELDS 1 f", OTHER_KIND),
+    ] {
+        assert_eq!(ask(&mut connection, command).await, expected, "{command}");
+    }
+}
+
+#[tokio::test]
 async fn attributes_and_the_expiry_of_their_record_are_set_by_one_command() {
     let subject = Subject::start().await;
     let mut connection = subject.connect();

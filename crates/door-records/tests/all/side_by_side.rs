@@ -30,21 +30,28 @@ struct Difference {
     of_redis: &'static str,
 }
 
-/// The documented differences that have an example.
-fn differences() -> Vec<Difference> {
+/// The rows of that table.
+fn rows() -> impl Iterator<Item = [&'static str; 5]> {
     let below = DOCUMENT.split_once("\n## Differences from Redis\n").unwrap().1;
     let lines = below.lines().take_while(|line| !line.starts_with("## "));
     // Below the heading of the table and the line under it.
-    let rows = lines.filter(|line| line.starts_with('|')).skip(2).map(|row| {
+    lines.filter(|line| line.starts_with('|')).skip(2).map(|row| {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let [_what, _why, sent, ours, of_redis] = cells[..] else { panic!("this row has other columns: {row}") };
+        <[&str; 5]>::try_from(cells).unwrap_or_else(|cells| panic!("this row has other columns: {cells:?}"))
+    })
+}
+
+/// The documented differences that have an example.
+fn differences() -> Vec<Difference> {
+    let differences = rows().map(|row| {
+        let [_what, _why, sent, ours, of_redis] = row;
         let without = [sent, ours, of_redis].iter().filter(|cell| **cell == NO_EXAMPLE).count();
-        assert!(without == 0 || without == 3, "this row has half of an example: {row}");
+        assert!(without == 0 || without == 3, "this row has half of an example: {row:?}");
         let [sent, ours, of_redis] = [sent, ours, of_redis].map(|cell| cell.trim_matches('`'));
         let sent = sent.split("; ").map(|command| command.split(' ').collect()).collect();
         (without == 0).then_some(Difference { sent, ours, of_redis })
     });
-    rows.flatten().collect()
+    differences.flatten().collect()
 }
 
 /// A minute in the unit of the answer, for commands whose answers depend on the time between the two
@@ -194,6 +201,136 @@ fn the_differences_from_redis_are_the_documented_ones() {
             }
         }
     });
+}
+
+/// A command of a real server, and what it says of it.
+struct Known {
+    /// Its name, as people write it; of a subcommand behind that of its command.
+    name: String,
+    /// Its categories, such as `@list`.
+    categories: Vec<String>,
+    subcommands: Vec<Known>,
+}
+
+/// The commands in an answer to `COMMAND`, or in a part of it.
+fn known(answer: &Frame) -> Vec<Known> {
+    let Frame::List(commands) = answer else { panic!("{answer:?}") };
+    let each = commands.iter().map(|command| {
+        let Frame::List(parts) = command else { panic!("{command:?}") };
+        let [name, _words, _flags, _first, _last, _step, categories, _tips, _keys, subcommands] = &parts[..] else {
+            panic!("{command:?}")
+        };
+        Known {
+            name: name.text().to_uppercase().replace('|', " "),
+            categories: texts(categories),
+            subcommands: known(subcommands),
+        }
+    });
+    each.collect()
+}
+
+/// Whether the door knows a command: it may want other words.
+async fn is_offered(subject: &Subject, name: &str) -> bool {
+    let words: Vec<&str> = name.split(' ').collect();
+    // Some commands change what a connection does afterwards.
+    let answer = subject.connect().ask(&words).await.text();
+    !answer.starts_with("ERR unknown command ") && !answer.starts_with("ERR unknown subcommand ")
+}
+
+#[test]
+fn each_command_of_redis_and_valkey_is_offered_or_documented_as_not_offered() {
+    let named: BTreeSet<&str> = rows().flat_map(|[what, ..]| what.split('`').skip(1).step_by(2)).collect();
+    runtime().block_on(async {
+        let subject = Subject::start().await;
+        for peer in [Peer::redis(), Peer::valkey()].into_iter().flatten() {
+            let commands = known(&peer.connect().await.ask(&["COMMAND"]).await);
+            assert!(commands.len() > 200, "the real server has {} commands", commands.len());
+            let mut missing = Vec::new();
+            for Known { name, categories, subcommands } in commands {
+                if named.contains(&*name) || categories.iter().any(|category| named.contains(&**category)) {
+                    continue;
+                }
+                // An offered command lacks no subcommand that is not named.
+                let parts = subcommands.into_iter().map(|part| part.name).filter(|part| !named.contains(&**part));
+                for name in [name].into_iter().chain(parts) {
+                    if !is_offered(&subject, &name).await {
+                        missing.push(name);
+                    }
+                }
+            }
+            assert!(missing.is_empty(), "neither offered nor in the table of differences: {missing:?}");
+        }
+    });
+}
+
+/// Sends commands to both, each after the answer to the one before it. `same` is what must be the
+/// same of an answer.
+async fn ask_both(subject: &Subject, peer: &Peer, commands: &[String], same: fn(Frame) -> Frame) {
+    let (mut ours, mut theirs) = (subject.connect(), peer.connect().await);
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').collect();
+        let (ours, theirs) = (same(ours.ask(&words).await), same(theirs.ask(&words).await));
+        assert_eq!(ours, theirs, "{command}");
+    }
+}
+
+/// Random commands cannot show that, because their times depend on when they come.
+#[test]
+fn times_of_expiries_are_rounded_to_seconds_as_redis_and_valkey_round_them() {
+    let (mut of_records, mut of_attributes) = (Vec::new(), Vec::new());
+    for ms in [0, 1, 499, 500, 501, 600, 999].map(|ms| 9_000_000_000_000_u64 + ms) {
+        of_records.push(format!("SET k v PXAT {ms}"));
+        of_records.extend(["EXPIRETIME k", "PEXPIRETIME k"].map(str::to_owned));
+        of_attributes.push(format!("HSETEX h PXAT {ms} FIELDS 1 f v"));
+        of_attributes.extend(["HEXPIRETIME h FIELDS 1 f", "HPEXPIRETIME h FIELDS 1 f"].map(str::to_owned));
+    }
+    runtime().block_on(async {
+        let subject = Subject::start().await;
+        if let Some(redis) = Peer::redis() {
+            ask_both(&subject, &redis, &of_records, |answer| answer).await;
+        }
+        if let Some(valkey) = Peer::valkey() {
+            ask_both(&subject, &valkey, &[of_records, of_attributes].concat(), |answer| answer).await;
+        }
+    });
+}
+
+#[test]
+fn attributes_that_expire_at_once_are_gone_as_in_valkey() {
+    let Some(peer) = Peer::valkey() else { return };
+    let commands = [
+        "HSETEX new EX 0 FIELDS 1 f v",
+        "EXISTS new",
+        "HSETEX new XX EX -1 FIELDS 1 f v",
+        "HSETEX new FXX EX -1 FIELDS 1 f v",
+        "HSETEX h FIELDS 3 f 1 g 2 h 3",
+        "HGETEX h EXAT 1 FIELDS 2 f f",
+        "HSETEX h EXAT 1 FIELDS 2 g 4 g 5",
+        "HGETALL h",
+        "HGETEX h PX 0 FIELDS 1 h",
+        "EXISTS h",
+        "SET text v",
+        "HSETEX text EX 0 FIELDS 1 f v",
+        "HSETEX text EX -1 FIELDS 1 f v",
+        "HGETEX text EX 0 FIELDS 1 f",
+        "HGETEX text EX x FIELDS 1 f",
+        "GET text",
+    ];
+    runtime().block_on(async {
+        let subject = Subject::start().await;
+        ask_both(&subject, &peer, &commands.map(str::to_owned), Frame::by_kind).await;
+    });
+}
+
+/// Patterns with sets that end oddly, and names that such sets may have.
+#[test]
+fn patterns_match_as_in_redis() {
+    let Some(peer) = Peer::redis() else { return };
+    let mut commands = vec!["HSET h - 1 ] 2 ^ 3 a 4 b 5 [ 6 \\ 7 x] 8 ab 9 aXb 10".to_owned()];
+    let stars = "* ** ? a* *b a*b a**b *?b *[a-b]".split(' ');
+    let sets = "[a-] [a-]b] [^a-] [-a] [] [^] [ [^ [a [^a [b-a] [\\]] [a\\-] [\\ [x]] x] \\a \\".split(' ');
+    commands.extend(stars.chain(sets).map(|pattern| format!("HSCAN h 0 MATCH {pattern}")));
+    runtime().block_on(async { ask_both(&Subject::start().await, &peer, &commands, |answer| answer).await });
 }
 
 /// Draws of attributes: the words after `HRANDFIELD`, and whether the answer is another one each time.

@@ -148,7 +148,28 @@ fn odd() -> impl Strategy<Value = Words> {
         "ECHO",
         "ECHO x",
         "SELECT 0",
+        "SELECT 0 0",
+        "ECHO x y",
+        "PING x y",
         "AUTH",
+        "AUTH a b c",
+        "WATCH",
+        "SCAN",
+        "MULTI x",
+        "EXEC x",
+        "DISCARD x",
+        "UNWATCH x",
+        "DBSIZE x",
+        "RESET x",
+        "COMMAND COUNT x",
+        "CONFIG",
+        "CONFIG GET",
+        "CLIENT",
+        "CLIENT ID x",
+        "CLIENT INFO x",
+        "CLIENT GETNAME x",
+        "CLIENT SETNAME",
+        "CLIENT KILL",
         "HGET a",
         "TTL",
         "DISCARD",
@@ -177,6 +198,9 @@ pub fn commands() -> impl Strategy<Value = Vec<Words>> {
             words
         }
     });
+    // They are refused at once, and the transaction with them.
+    let wrong = options(&["GET", "HGET a", "MULTI x", "DISCARD x", "EXEC x"]);
+    let inner = prop_oneof![20 => inner, 1 => wrong];
     let transaction = (prop::collection::vec(inner, 0..5), one_of(&["EXEC", "EXEC", "DISCARD"]))
         .prop_map(|(commands, end)| [vec![vec!["MULTI".to_owned()]], commands, vec![vec![end]]].concat());
     prop_oneof![9 => single.prop_map(|command| vec![command]), 1 => transaction]
@@ -184,20 +208,46 @@ pub fn commands() -> impl Strategy<Value = Vec<Words>> {
 
 /// Likewise, mostly about attributes that expire.
 pub fn commands_on_expiring_attributes() -> impl Strategy<Value = Vec<Words>> {
-    let names = || options(&["FIELDS 1 f", "FIELDS 2 f g", "FIELDS 3 g h nosuch", "FIELDS 0", "FIELDS 2 f", "f"]);
+    let names = || {
+        options(&[
+            "FIELDS 1 f",
+            "FIELDS 2 f g",
+            "FIELDS 3 g h nosuch",
+            "FIELDS 2 f f",
+            "FIELDS 3 g f g",
+            "FIELDS 0",
+            "FIELDS 2 f",
+            "f",
+        ])
+    };
     let rules = || options(&["", "", "NX", "XX", "GT", "LT", "NX GT", "WHAT"]);
     let expiring = prop_oneof![
         (one_of(&["HEXPIRE", "HPEXPIRE", "HEXPIREAT", "HPEXPIREAT"]), key(), compared_time(), rules(), names())
             .prop_map(|(command, key, time, rules, names)| [vec![command, key, time], rules, names].concat()),
         (one_of(&["HTTL", "HPTTL", "HEXPIRETIME", "HPEXPIRETIME", "HPERSIST"]), key(), names())
             .prop_map(|(command, key, names)| [vec![command, key], names].concat()),
-        (key(), options(&["", "EX 100000", "PX 100000000", "EXAT 9999999999", "PERSIST", "WHAT"]), names())
+        (
+            key(),
+            options(&[
+                "",
+                "EX 100000",
+                "PX 100000000",
+                "EXAT 9999999999",
+                "PERSIST",
+                "EX 0",
+                "PXAT 1",
+                "EX -1",
+                "EX x",
+                "WHAT"
+            ]),
+            names()
+        )
             .prop_map(|(key, expiry, names)| [vec!["HGETEX".to_owned(), key], expiry, names].concat()),
         (
             key(),
             options(&["", "FNX", "FXX", "NX", "XX", "XX FNX", "FXX NX", "NX XX"]),
-            options(&["", "EX 100000", "PX 100000000", "KEEPTTL", "EXAT 9999999999"]),
-            options(&["FIELDS 1 f 1", "FIELDS 2 f 1 g 2", "FIELDS 2 f 1 g"])
+            options(&["", "EX 100000", "PX 100000000", "KEEPTTL", "EXAT 9999999999", "PX 0", "EXAT 1", "EX -1"]),
+            options(&["FIELDS 1 f 1", "FIELDS 2 f 1 g 2", "FIELDS 2 f 1 f 2", "FIELDS 2 f 1 g"])
         )
             .prop_map(|(key, rule, expiry, fields)| [vec!["HSETEX".to_owned(), key], rule, expiry, fields].concat()),
         (key(), names()).prop_map(|(key, names)| [vec!["HGETDEL".to_owned(), key], names].concat()),
