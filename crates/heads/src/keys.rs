@@ -449,9 +449,11 @@ pub fn queue_bucket(partition: &[u8], name: &str) -> Option<u32> {
     (rest.len() == 5).then(|| rest.first_chunk().map(|bucket| u32::from_be_bytes(*bucket)))?
 }
 
-/// The partition of [`Table::Work`] with the low-water marks of all queues.
+/// The partition of [`Table::Work`] with the low-water marks of all queues. They are about this
+/// store alone ([`store::copying::LOCAL_PREFIX`]): a copy may have records that its source no
+/// longer has.
 pub fn low_water_partition() -> Bytes {
-    Bytes::from_static(b"low water")
+    Bytes::from_static(b"local/low-water")
 }
 
 /// The low-water mark of a queue.

@@ -8,16 +8,22 @@
 //! A record is put into the bucket of the time from which it is due. A pass reads all buckets from
 //! the queue's *low-water mark* to the present. A record that has to wait longer is moved to a
 //! later bucket: it is put there and then removed here. A crash in between leaves it twice, which
-//! does no harm. The mark moves past a bucket once a pass finds it empty and no server can still
-//! put records into it. The mark is changed by compare-and-write. So no pass undoes what a later one
-//! wrote, and a server away from the heads' home, which may see too little, cannot change it.
+//! does no harm. A bucket is *closed* once no server can still put records into it. The mark moves
+//! past a closed bucket once a pass finds it empty. The mark is changed by compare-and-write. So no
+//! pass undoes what a later one wrote, and a server away from the heads' home, which may see too
+//! little, cannot change it.
+//!
+//! Where there is no mark, a *walk* over the whole table finds the closed buckets with records. The
+//! pass reads these, and all that are not closed. It leaves a mark, even if it moves past no bucket
+//! or ends at a limit. So the next pass does not walk, unless the mark is far behind.
 //!
 //! A server whose clock is ahead can move the mark into the future. Once the clock is right, new
 //! records are put below such a mark. So a mark that no right clock can have written counts as lost:
-//! a walk finds the first bucket with records, and the pass writes the mark again.
+//! a walk finds the buckets with records, and the pass writes the mark again. What a walk finds
+//! counts more than a mark: if there are records below the mark, the pass reads them, and the mark
+//! goes back.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -96,8 +102,9 @@ impl WorkEntry {
 pub struct Pass {
     queue: Queue,
     low: Low,
-    /// The buckets that are still to be read.
-    to_read: Range<u32>,
+    /// The buckets that are still to be read, ascending. Those that it leaves out are closed, and
+    /// have no records.
+    to_read: VecDeque<u32>,
     /// The bucket that is being read, and whether it was empty so far.
     bucket: u32,
     is_empty: bool,
@@ -118,12 +125,17 @@ pub struct Pass {
 /// wrong, or the store rested: a walk takes less than reading all buckets in between.
 const BEHIND_MAX: u32 = 1_008;
 
-/// A low-water mark as it was read.
+/// Where a pass begins.
 struct Low {
+    /// The first bucket that may have records: that of the low-water mark, or that of a walk.
     bucket: u32,
+    /// The closed buckets with records that a walk found; `None`: there was no walk.
+    walked: Option<BTreeSet<u32>>,
+    /// The row of the mark as it was read.
     current: Expect,
-    /// Whether the stored mark says nothing, so that another one replaces it in any case.
-    is_useless: bool,
+    /// The bucket that the stored mark names; `None`: there is no mark, or it says nothing. Then
+    /// the next pass walks as well, unless this one writes a mark.
+    marked: Option<u32>,
 }
 
 impl Heads {
@@ -155,12 +167,16 @@ impl Heads {
     pub async fn pass(&self, queue: Queue) -> ObjectsResult<Pass> {
         let now = self.inner.surroundings.clock.now();
         let open_from = self.open_from(now);
-        let low = self.retry_transient(|| self.low_water(queue, now)).await?;
+        let mut low = self.retry_transient(|| self.low_water(queue, now)).await?;
         let (first, last) = (low.bucket, bucket_of(now));
+        let to_read = match low.walked.take() {
+            Some(closed) => closed.into_iter().chain(open_from..=last).collect(),
+            None => (first..=last).collect(),
+        };
         Ok(Pass {
             queue,
             low,
-            to_read: first..last + 1,
+            to_read,
             bucket: first,
             is_empty: false,
             open_from,
@@ -172,8 +188,8 @@ impl Heads {
         })
     }
 
-    /// The queue's low-water mark. If there is none, it cannot be read, or it is in the future or far
-    /// behind, walks over all partitions once.
+    /// Where a pass begins: at the queue's low-water mark. If there is none, it cannot be read, or
+    /// it is in the future or far behind, walks over all partitions once.
     async fn low_water(&self, queue: Queue, now: UnixMillis) -> ObjectsResult<Low> {
         let call = self.call(Class::Description).strong();
         let (partition, sort) = (keys::low_water_partition(), keys::low_water(queue.name()));
@@ -190,7 +206,7 @@ impl Heads {
         let marked = marked.filter(|bucket| *bucket <= self.mark_max(now));
         match marked {
             Some(bucket) if bucket.saturating_add(BEHIND_MAX) >= open_from => {
-                return Ok(Low { bucket, current, is_useless: false });
+                return Ok(Low { bucket, walked: None, current, marked });
             }
             None if is_stored => {
                 let why = "it cannot be read, or is in the future: a clock was or is wrong";
@@ -198,22 +214,23 @@ impl Heads {
             }
             _ => {}
         }
-        let bucket = self.first_bucket(queue).await?.unwrap_or(open_from).min(open_from);
-        let bucket = marked.map_or(bucket, |marked| bucket.max(marked));
-        Ok(Low { bucket, current, is_useless: is_stored })
+        // While the walk goes on, and later, no server puts records into a closed bucket.
+        let walked = self.buckets_before(open_from, queue).await?;
+        let bucket = walked.first().copied().unwrap_or(open_from);
+        Ok(Low { bucket, walked: Some(walked), current, marked })
     }
 
-    /// The first bucket of a queue that has a record.
-    async fn first_bucket(&self, queue: Queue) -> ObjectsResult<Option<u32>> {
-        let (mut first, mut from) = (None, None);
+    /// The buckets of a queue that have records, before one.
+    async fn buckets_before(&self, end: u32, queue: Queue) -> ObjectsResult<BTreeSet<u32>> {
+        let (mut found, mut from) = (BTreeSet::new(), None);
         loop {
             let call = self.call(Class::Description).strong();
             let page = self.inner.store.walk(call, Table::Work, from, WALKED_AT_ONCE).await?;
             let buckets = page.partitions.iter().filter_map(|partition| keys::queue_bucket(partition, queue.name()));
-            first = first.into_iter().chain(buckets).min();
+            found.extend(buckets.filter(|bucket| *bucket < end));
             from = page.next;
             if from.is_none() {
-                return Ok(first);
+                return Ok(found);
             }
         }
     }
@@ -270,11 +287,18 @@ impl Heads {
         Ok(pages)
     }
 
-    /// Ends a pass, and moves the mark past the buckets that are empty forever, or back from the
-    /// future. Away from the heads' home the mark stays.
+    /// Ends a pass that has read all of its buckets: notes what was due, for monitors, and leaves
+    /// the pass ([`Heads::leave_pass`]).
     pub async fn end_pass(&self, pass: Pass) -> ObjectsResult<()> {
         self.inner.due_work.found(pass.queue, pass.due);
-        if pass.empty_until <= pass.low.bucket && !pass.low.is_useless {
+        self.leave_pass(pass).await
+    }
+
+    /// Leaves a pass, also one that has not read all of its buckets: moves the mark past the
+    /// buckets that are empty forever, or back to what a walk found. It writes no mark that says
+    /// the same as the stored one. Away from the heads' home the mark stays.
+    pub async fn leave_pass(&self, pass: Pass) -> ObjectsResult<()> {
+        if pass.low.marked == Some(pass.empty_until) {
             return Ok(());
         }
         let mark = Step::CompareAndWrite {
@@ -285,12 +309,11 @@ impl Heads {
             guard: Guard { stamp: self.stamp(), tag: Bytes::new() },
             value: envelope::seal(ValueKind::LowWater, &pass.empty_until.to_be_bytes()),
         };
-        // If another server was first, its mark is as good. If the outcome is unknown, the next
-        // pass reads some empty partitions again.
+        // If another server was first, its mark is as good. If the outcome is unknown, or there is
+        // no room, the next pass reads some empty partitions again, or walks again.
         match self.inner.store.run(self.call(Class::Description).removing(), vec![mark]).await {
-            Ok(Outcome::Applied | Outcome::Refused { .. } | Outcome::Unknown { .. }) | Err(StoreError::ReadOnly(_)) => {
-                Ok(())
-            }
+            Ok(Outcome::Applied | Outcome::Refused { .. } | Outcome::Unknown { .. }) => Ok(()),
+            Err(StoreError::ReadOnly(_) | StoreError::Full(_)) => Ok(()),
             // The mark cannot be read, so the next pass walks over all partitions again.
             Err(StoreError::Corrupt { .. }) => Ok(()),
             Err(error) if error.is_passing() => Ok(()),
@@ -348,13 +371,17 @@ impl Pass {
 
     /// Begins with the next bucket; returns false if there is none.
     fn next_bucket(&mut self) -> bool {
+        // The last bucket is that of the present, so another one follows each that is closed.
+        let Some(bucket) = self.to_read.pop_front() else { return false };
         if self.is_empty && self.bucket == self.empty_until && self.bucket < self.open_from {
-            self.empty_until += 1;
+            self.empty_until = bucket;
         }
-        let Some(bucket) = self.to_read.next() else { return false };
         (self.bucket, self.is_empty) = (bucket, true);
         let partitions = (0..self.queue.shards()).map(|shard| keys::queue(self.queue.name(), bucket, shard));
         self.scans = partitions.map(|partition| (partition, Scan::prefix(Bytes::new(), SCAN_BYTES))).collect();
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

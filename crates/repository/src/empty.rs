@@ -74,6 +74,7 @@ impl Repository {
                 let record = (std::slice::from_ref(entry), &entry.sort()[..]);
                 emptied += u64::from(self.heads.dealt_with(&mut tally, record, done).await?.unwrap_or(false));
                 if rows_left == 0 {
+                    self.heads.leave_pass(pass).await?;
                     return Ok(emptied);
                 }
             }

@@ -34,6 +34,13 @@ const REST: u32 = 3;
 /// lane: without this bound more would expire on a slow disk than is removed.
 const REST_MAX: Duration = Duration::from_millis(5);
 
+/// After a failure that may pass the sweep waits so long, and then goes on. It waits twice as long
+/// after each further one in a row.
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+
+/// The longest such pause. Before it a sweep has waited for 1.27 seconds.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
 /// How long such a commit may wait for its sync. Nobody sees what a power failure brings back: it
 /// has expired.
 const SYNC_DELAY: Duration = Duration::from_secs(24 * 3_600);
@@ -127,7 +134,8 @@ struct ContentPage {
 impl EmbeddedStore {
     /// Deletes expired rows (and counts them as the list of expiries does), condemned contents, and
     /// leftovers of interrupted uploads. Of the contents and their files it checks the next ones in
-    /// turn. It is no failure if the time is over before all is done.
+    /// turn. It is no failure if the time is over before all is done, unless a lane refused to
+    /// remove any row.
     pub(crate) async fn reclaim(&self, deadline: Deadline) -> StoreResult<u64> {
         // Each lane has all of the time, and is swept even if another fails.
         let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(self.level()));
@@ -150,19 +158,38 @@ impl EmbeddedStore {
         Ok(rows.into_iter().sum::<StoreResult<u64>>()? + leftovers?)
     }
 
-    /// Removes the rows of a lane that have expired, the oldest first, until the deadline.
+    /// Removes the rows of a lane that have expired, the oldest first, until the deadline. After a
+    /// failure that may pass it goes on where it is. If such failures let it remove no row until the
+    /// deadline, it fails with the last of them. So it does earlier in lanes other than that of
+    /// records, because the next sweep of all lanes begins when this one has ended in each.
     async fn sweep_rows(&self, deadline: Deadline, lane: Lane) -> StoreResult<u64> {
-        let mut sweep = RowSweep::default();
+        let (mut sweep, mut pause, mut failure) = (RowSweep::default(), PAUSE_FIRST, None);
         let swept = loop {
             match self.sweep_some(deadline, lane, &mut sweep).await {
-                Ok(true) => {}
+                Ok(true) => pause = PAUSE_FIRST,
                 Ok(false) => {
                     self.note_lag(lane, sweep.lag);
                     break Ok(sweep.rows);
                 }
-                // The next sweep continues.
-                Err(error) if is_late(deadline, &error) => break Ok(sweep.rows),
-                Err(error) => break Err(error),
+                Err(error) if is_late(deadline, &error) => {
+                    // The next sweep continues.
+                    break match failure {
+                        Some(failure) if sweep.rows == 0 => Err(failure),
+                        _ => Ok(sweep.rows),
+                    };
+                }
+                Err(error) => {
+                    // A store that is closed stays closed.
+                    let may_pass = error.is_passing() && self.database().is_ok();
+                    let holds_up = lane != Lane::Records && sweep.rows == 0 && pause == PAUSE_MAX;
+                    if !may_pass || holds_up {
+                        break Err(error);
+                    }
+                    tracing::debug!(%lane, %error, ?pause, "the sweep of expired rows waits");
+                    failure = Some(error);
+                    sleep(pause.min(deadline.remaining())).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
             }
         };
         sweep.unread.report(lane.name());
@@ -174,11 +201,11 @@ impl EmbeddedStore {
     async fn sweep_some(&self, deadline: Deadline, lane: Lane, sweep: &mut RowSweep) -> StoreResult<bool> {
         let (now, after) = (self.now(), sweep.after.clone());
         let due = self.read(deadline, lane, move |view| Due::find(view, now, after)).await?;
-        sweep.unread.append(due.unread);
         let took = match due.entries.is_empty() {
             true => Duration::ZERO,
             false => self.reclaim_entries(deadline, lane, sweep, due.entries).await?,
         };
+        sweep.unread.append(due.unread);
         sweep.after = due.after;
         if due.is_more {
             sleep((took * REST).min(REST_MAX).min(deadline.remaining())).await;
@@ -335,6 +362,8 @@ mod tests {
     use std::sync::{Arc, mpsc};
 
     use store::{Call, Class, Clock, ManualClock, Measure, Measured, NewRow, PlainValue, Removal, Step};
+    use tokio::task::JoinHandle;
+    use tokio::time::timeout;
 
     use super::*;
     use crate::options::EmbeddedOptions;
@@ -353,18 +382,27 @@ mod tests {
         folder: tempfile::TempDir,
         clock: Arc<ManualClock>,
         store: Arc<EmbeddedStore>,
+        /// The table in which rows are put: that of records, if a test changes nothing.
+        table: Table,
     }
 
     impl Subject {
         fn new() -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let clock = Arc::new(ManualClock::new(UnixMillis(1_000 * 3_600_000)));
-            let store = Self::open(&folder, &clock);
-            Self { folder, clock, store }
+            Self::with(EmbeddedOptions::default())
         }
 
-        fn open(folder: &tempfile::TempDir, clock: &Arc<ManualClock>) -> Arc<EmbeddedStore> {
-            EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap()
+        fn with(options: EmbeddedOptions) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let clock = Arc::new(ManualClock::new(UnixMillis(1_000 * 3_600_000)));
+            let store = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
+            Self { folder, clock, store, table: Table::Records }
+        }
+
+        /// Closes the store and opens it again.
+        async fn reopen(&mut self) {
+            self.store.close().await.unwrap();
+            let options = EmbeddedOptions::default();
+            self.store = EmbeddedStore::open(self.folder.path(), options, self.clock.clone()).unwrap();
         }
 
         async fn run(&self, step: Step) {
@@ -375,7 +413,7 @@ mod tests {
         async fn put(&self, id: &'static str, life: Option<Duration>) {
             let expires_at = life.map(|life| self.clock.now().plus(life));
             let rows = vec![NewRow { sort: Bytes::new(), value: "v".into(), expires_at }];
-            self.run(Step::Put { table: Table::Records, partition: id.into(), rows }).await;
+            self.run(Step::Put { table: self.table, partition: id.into(), rows }).await;
         }
 
         /// Puts so many records that expire after an hour.
@@ -397,9 +435,9 @@ mod tests {
             self.store.health().await.reclaim_lag
         }
 
-        /// Until the value is dropped, the committer of records halts before it writes.
+        /// Until the value is dropped, the committer of the table's lane halts before it writes.
         fn halted(&self) -> mpsc::Sender<()> {
-            let tables = self.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
+            let tables = self.store.database().unwrap().tables.of(self.table.lane()).unwrap().clone();
             let ((release, released), (hold, held)) = (mpsc::channel(), mpsc::channel());
             std::thread::spawn(move || {
                 let _held = tables.hold();
@@ -411,18 +449,38 @@ mod tests {
             release
         }
 
-        /// A gauge of the lane of records.
-        fn gauge(&self, family: &str) -> f64 {
-            let lane = ("lane", Lane::Records.name().to_owned());
+        /// A measure of the table's lane.
+        fn measured(&self, family: &str) -> Measured {
+            let lane = ("lane", self.table.lane().name().to_owned());
             let is_it = |measure: &Measure| measure.family == family && measure.labels.contains(&lane);
-            match self.store.measures().into_iter().find(is_it).unwrap().value {
+            self.store.measures().into_iter().find(is_it).unwrap().value
+        }
+
+        fn gauge(&self, family: &str) -> f64 {
+            match self.measured(family) {
                 Measured::Gauge(value) => value,
                 other => panic!("{family} is {other:?}"),
             }
         }
 
-        /// Waits until so many writes of records wait for the committer, and until it has others in
-        /// its hands or has none.
+        /// The number of writes that were refused because others waited too long.
+        fn refused(&self) -> u64 {
+            match self.measured("penates_store_writes_refused_total") {
+                Measured::Counter(value) => value,
+                other => panic!("it is {other:?}"),
+            }
+        }
+
+        /// Puts a row that lasts, in a task of its own.
+        fn putting(&self, id: &'static str) -> JoinHandle<StoreResult<Outcome>> {
+            let rows = vec![NewRow::new("", "v")];
+            let put = Step::Put { table: self.table, partition: id.into(), rows };
+            let store = self.store.clone();
+            tokio::spawn(async move { store.run(call(), vec![put]).await })
+        }
+
+        /// Waits until so many writes of the table's lane wait for the committer, and until it has
+        /// others in its hands or has none.
         async fn until(&self, waiting: f64, is_at_work: bool) {
             let begun = Instant::now();
             while self.gauge("penates_store_writes_waiting") != waiting
@@ -515,6 +573,81 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_sweep_that_is_refused_for_the_moment_goes_on_and_one_that_is_refused_all_the_time_has_failed() {
+        // A write is refused as long as another one waits.
+        let subject = Subject::with(EmbeddedOptions { max_queue_age: Duration::ZERO, ..EmbeddedOptions::default() });
+        for id in ["a", "b", "c"] {
+            subject.put(id, Some(HOUR)).await;
+        }
+        subject.clock.advance(HOUR * 2);
+        subject.until(0.0, false).await;
+        let halted = subject.halted();
+        let committed = subject.putting("committed");
+        subject.until(0.0, true).await;
+        let waiting = subject.putting("waiting");
+        subject.until(1.0, true).await;
+        // As much time as it takes here to find what has expired.
+        let mut time = Duration::from_millis(10);
+        let failure = loop {
+            match subject.store.sweep(Call::new(Class::Record, Deadline::within(time))).await {
+                Ok(swept) => assert_eq!(swept, 0),
+                Err(failure) => break failure,
+            }
+            assert!(time < PATIENCE, "nothing is found");
+            time *= 2;
+        };
+        assert!(matches!(failure, StoreError::Overloaded(_)), "{failure}");
+        let (refused, begun) = (subject.refused(), Instant::now());
+        let sweep = tokio::spawn({
+            let store = subject.store.clone();
+            async move { store.sweep(call()).await }
+        });
+        while subject.refused() < refused + 2 {
+            assert!(!sweep.is_finished() && begun.elapsed() < PATIENCE, "it is not tried again");
+            tokio::task::yield_now().await;
+        }
+        drop(halted);
+        for write in [committed, waiting] {
+            assert!(write.await.unwrap().unwrap().is_applied());
+        }
+        assert_eq!(sweep.await.unwrap().unwrap(), 3);
+        assert_eq!((subject.entries(Space::Expiries), subject.entries(Space::Rows(Table::Records))), (0, 2));
+    }
+
+    #[tokio::test]
+    async fn a_lane_that_refuses_all_the_time_does_not_hold_up_the_next_sweep_of_records() {
+        let options = EmbeddedOptions { max_queue_age: Duration::ZERO, ..EmbeddedOptions::default() };
+        let mut subject = Subject::with(options);
+        subject.put("record", Some(HOUR)).await;
+        subject.table = Table::Selections;
+        subject.put("selection", Some(HOUR)).await;
+        subject.clock.advance(HOUR * 2);
+        subject.until(0.0, false).await;
+        let halted = subject.halted();
+        let committed = subject.putting("committed");
+        subject.until(0.0, true).await;
+        let waiting = subject.putting("waiting");
+        subject.until(1.0, true).await;
+        let sweep = subject.store.sweep(Call::new(Class::Record, Deadline::within(HOUR)));
+        let swept = timeout(PATIENCE, sweep).await.unwrap();
+        assert!(matches!(swept, Err(StoreError::Overloaded(_))), "{swept:?}");
+        assert_eq!((subject.entries(Space::Expiries), subject.entries(Space::Rows(Table::Records))), (0, 0));
+        drop(halted);
+        for write in [committed, waiting] {
+            assert!(write.await.unwrap().unwrap().is_applied());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_sweep_of_a_store_that_is_closed_does_not_wait() {
+        let subject = Subject::new();
+        subject.store.close().await.unwrap();
+        let sweep = subject.store.sweep(Call::new(Class::Record, Deadline::within(HOUR)));
+        let swept = timeout(PATIENCE, sweep).await.unwrap();
+        assert!(matches!(swept, Err(StoreError::Unavailable(_))), "{swept:?}");
+    }
+
+    #[tokio::test]
     async fn a_write_that_comes_during_a_sweep_waits_for_one_of_its_commits_only() {
         const IDS: usize = 2 * ROWS_PER_COMMIT;
         let subject = Subject::new();
@@ -574,8 +707,7 @@ mod tests {
         let mut expected = counts(&[1]);
         expected[23] = 1;
         assert_eq!(subject.expiring().await, expected);
-        subject.store.close().await.unwrap();
-        subject.store = Subject::open(&subject.folder, &subject.clock);
+        subject.reopen().await;
         subject.sweep().await;
         assert_eq!(subject.expiring().await, expected);
         subject.clock.advance(HOUR);

@@ -107,7 +107,7 @@ impl Volumes {
             }
             for (id, records) in volumes {
                 if collected.condemned + collected.removed >= limits.volumes_max {
-                    return Ok(());
+                    return self.heads.leave_pass(pass).await;
                 }
                 collected.volumes += 1;
                 let now = self.heads.now();

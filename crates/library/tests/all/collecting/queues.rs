@@ -98,23 +98,22 @@ async fn where_the_low_water_mark_is_lost_or_damaged_records_are_found_by_a_walk
     let days = if ON_CASSANDRA { 3 } else { 100 };
     for is_lost in [true, false] {
         let faulty = faulty().await;
-        // Days pass without work, so that the mark lags behind, and then without a pass.
+        // Days pass without work, and the mark follows. No engine takes a mark away, so no pass
+        // writes the one that is lost.
         for _ in 0..3 {
             faulty.clock.advance(24 * HOUR);
-            collect(&faulty.library).await;
-            collect(&faulty.library).await;
+            if !is_lost {
+                collect(&faulty.library).await;
+            }
         }
         import(&faulty.library, volume("t.a", &["old"])).await.unwrap();
         import(&faulty.library, volume("t.a", &["new"])).await.unwrap();
         faulty.clock.advance(days * 24 * HOUR);
-        if !is_lost {
-            put_mark(&faulty, bucket(faulty.clock.now())).await;
-        }
         let mark = keys::low_water("collecting");
-        faulty.store.tamper(|_, sort, value| match sort == &mark[..] {
-            true => (!is_lost).then(|| Bytes::from_static(b"rubbish")),
-            false => Some(value),
-        });
+        if !is_lost {
+            let rubbish = || Some(Bytes::from_static(b"rubbish"));
+            faulty.store.tamper(|_, sort, value| if sort == &mark[..] { rubbish() } else { Some(value) });
+        }
         assert_eq!(collect(&faulty.library).await.condemned, 1, "{is_lost}");
         faulty.store.take_scanned();
         for _ in 0..3 {
