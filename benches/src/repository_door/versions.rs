@@ -1,10 +1,11 @@
 //! Versions: updates that keep them, beside updates that do not; and finding the version of a time
 //! among very many.
 
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use rand::Rng;
 
 use super::bench::Bench;
@@ -67,7 +68,11 @@ fn update(bench: &Bench, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// Asks for versions of random times.
+/// What is asked for, the goal of its p99 in milliseconds over one connection, and its requests.
+type Asked<'a> = (&'static str, Option<Goal>, &'a dyn Fn() -> Vec<u8>);
+
+/// Asks for versions of random times, and for random ones by their names. There are thousands in a
+/// second, and the version of a time is the last one of its second.
 fn find(bench: &Bench, figures: &mut Figures) -> Result<()> {
     let subject = bench.penates()?;
     let path = subject.path("changed");
@@ -78,18 +83,46 @@ fn find(bench: &Bench, figures: &mut Figures) -> Result<()> {
     }
     let (versions, seconds) = (bench.settings.versions, begun.elapsed().as_secs().max(1));
     subject.process.settle()?;
-    let request = |_| {
+    let mementos = mementos(&mut client, &subject, &path)?;
+    let by_time = || {
         let at = at + Duration::from_secs(1 + rand::rng().random_range(0..seconds));
         subject.authorized(Request::get(&path).with("accept-datetime", &httpdate::fmt_http_date(at))).bytes()
     };
-    for (connections, target) in [(1, Some(Goal::AtMost(2.0))), (CONNECTIONS, None)] {
-        let load = closed(subject.address, connections, bench.duration(), request)?;
-        let name = |figure: &str| format!("TimeGate of {versions} versions, {connections} connections: {figure}");
-        figures.report(name("rate"), "requests/s", load.rate());
-        match target {
-            Some(target) => figures.hold(name("p99"), "ms", target, load.times().p99_ms),
-            None => figures.report(name("p99"), "ms", load.times().p99_ms),
+    let by_name = || {
+        let memento = &mementos[rand::rng().random_range(0..mementos.len())];
+        subject.authorized(Request::get(memento)).bytes()
+    };
+    let asked: [Asked; 2] = [("TimeGate", Some(Goal::AtMost(2.0)), &by_time), ("memento", None, &by_name)];
+    for (what, goal, request) in asked {
+        for (connections, target) in [(1, goal), (CONNECTIONS, None)] {
+            let load = closed(subject.address, connections, bench.duration(), |_| request())?;
+            let name = |figure: &str| format!("{what} of {versions} versions, {connections} connections: {figure}");
+            figures.report(name("rate"), "requests/s", load.rate());
+            match target {
+                Some(target) => figures.hold(name("p99"), "ms", target, load.times().p99_ms),
+                None => figures.report(name("p99"), "ms", load.times().p99_ms),
+            }
         }
     }
     Ok(())
+}
+
+/// The paths of all versions, as the TimeMap lists them.
+fn mementos(client: &mut Client<TcpStream>, subject: &Subject, path: &str) -> Result<Vec<String>> {
+    let (mut mementos, mut next) = (Vec::new(), Some(format!("{path}/fcr:versions?limit=10000")));
+    while let Some(page) = next.take() {
+        let request = Request::get(&page).with("accept", "application/link-format");
+        let (_, links) = client.text(&subject.authorized(request))?;
+        for link in links.lines() {
+            let target = link.trim_start_matches('<').split('>').next().unwrap_or_default();
+            let target: http::Uri = target.parse()?;
+            if link.contains("memento\"") {
+                mementos.push(target.path().to_owned());
+            } else if link.contains("rel=\"timemap\"") {
+                next = target.path_and_query().map(ToString::to_string);
+            }
+        }
+    }
+    ensure!(!mementos.is_empty(), "the TimeMap of {path} lists no version");
+    Ok(mementos)
 }

@@ -17,9 +17,10 @@ use crate::state::{Finding, Reader, Tally};
 /// How often a server saves its progress, which extends its lease.
 pub(crate) const SAVE_EVERY: Duration = Duration::from_secs(15);
 
-/// Objects that a server checks at once without a limit: while one waits for the disk, another one
-/// is hashed. At a limited rate the wait is wanted, and one at a time disturbs readers less.
-const UNLIMITED_AT_ONCE: usize = 2;
+/// Objects that a server checks at once without a limit: while some wait for the disk, others are
+/// hashed. Each holds about 3 MiB of a content at most. At a limited rate the wait is wanted, and
+/// one at a time disturbs readers less.
+const UNLIMITED_AT_ONCE: usize = 4;
 
 /// A step ends after so many consecutive objects could not be read, because the store may fail, and
 /// not an object. The next step goes on with others.

@@ -7,6 +7,8 @@ mod failures;
 mod passes;
 #[path = "auditing/past.rs"]
 mod past;
+#[path = "auditing/row_records.rs"]
+mod row_records;
 #[path = "auditing/sharing.rs"]
 mod sharing;
 #[path = "auditing/support.rs"]

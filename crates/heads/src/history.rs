@@ -4,17 +4,21 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::UnixMillis;
+use store::{Class, Direction, Scan, Table, UnixMillis};
 
 use crate::error::ObjectsResult;
 use crate::handle::Heads;
-use crate::head::{Condemned, Head, ObjectState};
+use crate::head::{self, Condemned, Head, ObjectState};
 use crate::keep::Keep;
+use crate::keys;
 use crate::revision::RevisionId;
 use crate::rules::Rule;
 
 /// The interval at which versions that are kept for a time are visited again.
 pub const LOOKED_AT_AGAIN: Duration = Duration::from_secs(3_600);
+
+/// Bytes of one page of a scan.
+const SCAN_BYTES: usize = 64 << 10;
 
 impl Heads {
     /// The revision from which on earlier heads of an object are kept; `None` if none are kept.
@@ -37,6 +41,13 @@ impl Heads {
             // Marks say which ones are (`version_marks.rs`).
             Keep::None | Keep::Explicit => Ok(None),
             Keep::Newest(count) => {
+                // Each request for a version comes here, so it reads a page of the log at most,
+                // unless something was deleted.
+                if u64::from(count) > keys::LOG_PAGE_ENTRIES
+                    && let Some(first) = self.first_of_newest(partition, head, current, count.into()).await?
+                {
+                    return Ok(Some(first));
+                }
                 let (mut from, mut left) = (None, count);
                 let log = self.log_before(partition, head);
                 let mut newest_first = log.newest_first_below(current).await?;
@@ -62,6 +73,54 @@ impl Heads {
                 Ok(Some(current_then.map_or(since, |head| head.revision)))
             }
         }
+    }
+
+    /// The first of the `count` newest versions below `current`, by the number of its entry in the
+    /// log; `None` if something may have been deleted among them, so that versions have to be
+    /// counted, or if there are none.
+    ///
+    /// No head of an incarnation is live after one that is not. So between two live heads of the
+    /// same incarnation all are versions.
+    async fn first_of_newest(
+        &self,
+        partition: &Bytes,
+        head: &Head,
+        current: RevisionId,
+        count: u64,
+    ) -> ObjectsResult<Option<RevisionId>> {
+        let (incarnation, before) = match head.state == ObjectState::Live && head.revision == current {
+            true => (head.incarnation, head.logged),
+            false => {
+                let newest = self.log_before(partition, head).newest_below(current).await?;
+                match newest.filter(|newest| newest.state == ObjectState::Live) {
+                    Some(newest) => (newest.incarnation, newest.logged_with_it()),
+                    None => return Ok(None),
+                }
+            }
+        };
+        let first = self.logged_at(partition, head, before.saturating_sub(count)).await?;
+        let first = first.filter(|first| first.state == ObjectState::Live && first.incarnation == incarnation);
+        Ok(first.map(|first| first.revision))
+    }
+
+    /// The head of an object with so many heads before it, from the log before `head`. Reads at
+    /// most a page of the log.
+    async fn logged_at(&self, partition: &Bytes, head: &Head, number: u64) -> ObjectsResult<Option<Head>> {
+        let page = keys::log_page(partition, number / keys::LOG_PAGE_ENTRIES);
+        let mut skipped = (number % keys::LOG_PAGE_ENTRIES) as usize;
+        let (from, to) = (keys::log_prefix(), Some(keys::log(head.revision)));
+        let mut rest = Some(Scan { from, to, direction: Direction::Forward, max_bytes: SCAN_BYTES });
+        while let Some(scan) = rest {
+            let call = self.call(Class::Description).strong();
+            let read = self.store().scan(call, Table::Objects, &page, scan.clone()).await?;
+            if let Some(row) = read.rows.get(skipped) {
+                let logged: Head = head::open(Table::Objects, &row.value)?;
+                return Ok(Some(logged).filter(|logged| logged.logged == number));
+            }
+            skipped -= read.rows.len();
+            rest = scan.resumed(read.next);
+        }
+        Ok(None)
     }
 
     /// Whether a head spares the rows of `revision`, which was current at some time: no collector

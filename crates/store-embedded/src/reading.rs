@@ -9,14 +9,14 @@ use futures::StreamExt;
 use store::{ContentId, ContentStream, Deadline, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::database::{Database, blocking};
-use crate::once;
+use crate::once::Ahead;
 use crate::sums::{self, BLOCK_BYTES, SUMS_OF_A_ROW, SumsRow, sums_in};
 
 /// Blocks that one read of a file covers.
 const PIECE_BLOCKS: u64 = 4;
 
-/// The same for a reader that reads everything once. The system does not read ahead for it, so each
-/// read has to be long enough to keep the disk at work.
+/// The same for a reader that reads everything once. The disk reads some pieces ahead for it, so
+/// long ones keep it at work.
 const PIECE_BLOCKS_ONCE: u64 = 16;
 
 /// A sealed content that is being read.
@@ -40,36 +40,51 @@ pub(crate) struct Reading {
 
 impl Reading {
     pub(crate) fn pieces(self) -> ContentStream {
-        let pieces = futures::stream::try_unfold(self, |mut reading| async move {
-            let piece = reading.next().await?;
-            Ok(piece.map(|piece| (piece, reading)))
+        let ahead = self.is_once.then(|| Ahead::new(self.file.clone()));
+        let pieces = futures::stream::try_unfold((self, ahead), |(mut reading, mut ahead)| async move {
+            let piece = reading.next(&mut ahead).await?;
+            Ok(piece.map(|piece| (piece, (reading, ahead))))
         });
         pieces.boxed()
     }
 
-    async fn next(&mut self) -> StoreResult<Option<Bytes>> {
-        if self.left.is_empty() {
-            return Ok(None);
-        }
+    async fn next(&mut self, ahead: &mut Option<Ahead>) -> StoreResult<Option<Bytes>> {
+        let coming = self.coming();
+        let Some(piece) = self.coming().next() else { return Ok(None) };
         let deadline = Deadline::within(self.step);
-        let first = self.left.start / BLOCK_BYTES;
+        let first = piece.start / BLOCK_BYTES;
         let sums = self.sums_of(deadline, first).await?;
-        let row_end = (sums.number + 1) * SUMS_OF_A_ROW;
-        let piece_blocks = if self.is_once { PIECE_BLOCKS_ONCE } else { PIECE_BLOCKS };
-        let end = (first + piece_blocks).min(self.left.end.div_ceil(BLOCK_BYTES)).min(row_end);
-        let (begins_at, ends_at) = (first * BLOCK_BYTES, (end * BLOCK_BYTES).min(self.len));
-        let (id, file, is_once) = (self.id, self.file.clone(), self.is_once);
-        let read = move || match is_once {
-            true => {
-                once::read(&file, begins_at..ends_at, || sums.read(id, &file, first, (ends_at - begins_at) as usize))
-            }
-            false => sums.read(id, &file, first, (ends_at - begins_at) as usize),
+        let (id, file, len) = (self.id, self.file.clone(), (piece.end - piece.start) as usize);
+        // If the read fails, nothing further is read, and what was read ahead is dropped with it.
+        let mut taken = ahead.take();
+        let read = move || {
+            let read = || sums.read(id, &file, first, len);
+            let blocks = match &mut taken {
+                Some(ahead) => ahead.read(coming, read)?,
+                None => read()?,
+            };
+            Ok((blocks, taken))
         };
-        let blocks = blocking(deadline, read).await?;
-        let until = self.left.end.min(ends_at);
-        let piece = blocks.slice((self.left.start - begins_at) as usize..(until - begins_at) as usize);
+        let (blocks, taken) = blocking(deadline, read).await?;
+        *ahead = taken;
+        let until = self.left.end.min(piece.end);
+        let wanted = blocks.slice((self.left.start - piece.start) as usize..(until - piece.start) as usize);
         self.left.start = until;
-        Ok(Some(piece))
+        Ok(Some(wanted))
+    }
+
+    /// The bytes of the pieces that are still to be read, in whole blocks.
+    fn coming(&self) -> impl Iterator<Item = Range<u64>> + use<> {
+        let most = if self.is_once { PIECE_BLOCKS_ONCE } else { PIECE_BLOCKS };
+        let (end, len) = (self.left.end.div_ceil(BLOCK_BYTES), self.len);
+        let piece = move |first: u64| {
+            // The checksums of a piece are in one row.
+            let row_end = (sums::row_of(first) + 1) * SUMS_OF_A_ROW;
+            first..(first + most).min(end).min(row_end)
+        };
+        let first = (!self.left.is_empty()).then(|| piece(self.left.start / BLOCK_BYTES));
+        let blocks = std::iter::successors(first, move |before| (before.end < end).then(|| piece(before.end)));
+        blocks.map(move |blocks| blocks.start * BLOCK_BYTES..(blocks.end * BLOCK_BYTES).min(len))
     }
 
     /// The row that holds the checksum of a block.
