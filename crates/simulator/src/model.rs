@@ -66,6 +66,8 @@ pub(crate) struct Operation {
     switched: Vec<(Bytes, RevisionId)>,
     /// Whether it asks for a version.
     asks_for_version: bool,
+    /// The version that it restores.
+    restores: Option<RevisionId>,
 }
 
 /// A promise of a selection.
@@ -190,9 +192,12 @@ impl Model {
         }
         let operation = operation.clone();
         self.changed_in_group(partition, step, &operation);
-        let Operation { what, reply, switched, .. } = operation;
+        let Operation { what, reply, switched, restores, .. } = operation;
         let count = switched.len();
         let at = partition.escape_ascii();
+        if let Some(version) = restores.filter(|version| !self.are_alike(partition, *version, revision)) {
+            self.wrong(format!("{what} restored {version} of {at}, and {revision}, which it made, is another state"));
+        }
         match reply {
             Some(Reply::Refused(why)) => {
                 self.wrong(format!("{what} was refused ({why}), and was applied at {at} afterwards"))
@@ -207,8 +212,8 @@ impl Model {
 
     /// Notes an operation that begins.
     pub(crate) fn begins(&mut self, op: Op, target: Subject, what: String, step: u64) {
-        let (reply, switched) = (None, Vec::new());
-        let operation = Operation { target, what, reply, began: step, switched, asks_for_version: false };
+        let (reply, switched, restores) = (None, Vec::new(), None);
+        let operation = Operation { target, what, reply, began: step, switched, asks_for_version: false, restores };
         self.operations.insert(op, operation);
     }
 

@@ -56,7 +56,8 @@ pub struct Options {
     /// Whether clients make transactions, also in archival groups. It makes another world of the same
     /// seed.
     pub groups: bool,
-    /// Whether clients ask for versions, and remove some. It makes another world of the same seed.
+    /// Whether clients ask for versions, and restore and remove some. It makes another world of the
+    /// same seed.
     pub versions: bool,
     /// Whether clients keep records, and do nothing else. It makes another world of the same seed.
     pub records: bool,
@@ -386,7 +387,7 @@ impl Run {
         let mut world = self.world.lock();
         let began = world.step;
         world.model.begins(op, work.target(), format!("op {op} ({work:?})"), began);
-        if matches!(work, Work::AskForVersion { .. }) {
+        if work.asks_for_version() {
             world.model.asks_for_version(op);
         }
         drop(world);
@@ -403,7 +404,7 @@ impl Run {
                 let (work, records) = (work.clone(), records.clone());
                 tokio::spawn(async move { work.run(op, &records).await })
             }
-            _ => tokio::spawn(work.clone().run(library, self.world.clone())),
+            _ => tokio::spawn(work.clone().run(op, library, self.world.clone())),
         };
         self.tasks.lock().insert(task.id(), op);
         let (began_ms, from) = (self.true_ms(), self.servers[server].clock.now());

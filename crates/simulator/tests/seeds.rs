@@ -4,7 +4,7 @@ use heads::Rule;
 use simulator::{Options, Report, simulate};
 
 /// Seeds that every test run tries.
-const SEEDS: u64 = 160;
+const SEEDS: u64 = 200;
 
 /// Seeds whose worlds with a change feed every test run tries.
 const SEEDS_WITH_FEED: u64 = 48;
@@ -75,7 +75,8 @@ fn assert_sound(seeds: impl IntoIterator<Item = u64>, world: impl Fn(u64) -> (Op
     assert_eq!(hashes.len(), count, "another seed is another run");
 }
 
-/// Whether clients ask for versions and remove some: in half of the worlds that are not directed.
+/// Whether clients ask for versions, and restore and remove some: in half of the worlds that are not
+/// directed.
 fn has_versions(seed: u64) -> bool {
     matches!(seed % 8, 1 | 3)
 }
@@ -124,7 +125,7 @@ fn the_last_write_of_an_attribute_wins_in_mode_fast_in_many_worlds() {
     assert_sound(0..SEEDS_WITH_ATTRIBUTES, |seed| (Options { seed, fast: true, ..Options::default() }, " --fast"));
 }
 
-/// In a third of the worlds clients ask for versions too, and remove some.
+/// In a third of the worlds clients ask for versions too, and restore and remove some.
 #[test]
 fn consumers_of_the_change_feed_see_each_change_once_and_in_order_in_many_worlds() {
     assert_sound(0..SEEDS_WITH_FEED, |seed| {

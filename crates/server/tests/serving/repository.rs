@@ -1,13 +1,14 @@
-//! The repository over real sockets: clients that stop, lie about lengths, are slow, or send
-//! nothing at all.
+//! The repository over real sockets: clients that stop, lie about lengths, are slow, send nothing
+//! at all, or take nothing of a stream of the feed.
 
 use std::path::Path;
 use std::time::Duration;
 
+use futures::StreamExt;
 use http::{Method, StatusCode};
 use server::config::Access;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::{TcpStream, UnixStream};
 
 use crate::support::{
     PATIENCE, Server, VOLUME, import_from, import_samples, on_free_ports, open_store, samples, soon, until,
@@ -133,6 +134,95 @@ async fn slow_and_silent_clients_keep_nobody_else_waiting() {
     let mut all = Vec::new();
     tokio::time::timeout(PATIENCE, reader.read_to_end(&mut all)).await.unwrap().unwrap();
     assert!(all.ends_with(b"xxxx") && all.len() > 8 << 20);
+    server.end().await;
+}
+
+/// Asks for the stream of the feed behind the event with an id; if that is empty, from its
+/// beginning. Returns the status line, and the lines after it. The buffers of a Unix socket, unlike
+/// those of TCP, do not grow. HTTP/1.0 puts no lengths of chunks between the lines.
+async fn follow(server: &Server, last_id: &str) -> (String, Lines<BufReader<UnixStream>>) {
+    let mut stream = UnixStream::connect(server.addresses.socket.as_ref().unwrap()).await.unwrap();
+    let request = format!(
+        "GET /feed?after=start HTTP/1.0\r\nhost: localhost\r\naccept: text/event-stream\r\nlast-event-id: {last_id}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    let status = lines.next_line().await.unwrap().unwrap();
+    (status, lines)
+}
+
+/// The id of the next event that arrives whole (HTML, section 9.2.6); `None`: the stream ends.
+async fn next_event(lines: &mut Lines<BufReader<UnixStream>>) -> Option<String> {
+    let (mut id, mut has_data) = (String::new(), false);
+    while let Ok(Some(line)) = lines.next_line().await {
+        if line.is_empty() && has_data {
+            return Some(id);
+        }
+        has_data |= line.starts_with("data: ");
+        if let Some(of_event) = line.strip_prefix("id: ") {
+            id = of_event.to_owned();
+        }
+    }
+    None
+}
+
+#[tokio::test]
+async fn a_follower_of_the_feed_that_takes_nothing_is_cut_off_gives_its_place_back_and_resumes_without_a_gap() {
+    let (server, _folder) = Server::start(|config| {
+        config.auth.write = Access::Open;
+        config.feed.consumers_max = 1;
+        config.limits.stall = Duration::from_millis(200);
+    })
+    .await;
+    // Each event has 6 KB, so that few are more than the socket and the server hold.
+    let name = "%E4%B8%AD".repeat(160);
+    let container = format!("/rest/{name}/{name}/{name}/{name}");
+    let put = |number: usize| {
+        let (server, path) = (&server, format!("{container}/{number}"));
+        async move {
+            let made = server.ask(Method::PUT, &path, &[("content-type", "text/turtle")]).await;
+            assert_eq!(made.status, StatusCode::CREATED, "{}", made.text());
+        }
+    };
+    // It makes the containers, for which the others would race.
+    put(0).await;
+    futures::stream::iter(1..160).map(put).buffer_unordered(16).collect::<Vec<()>>().await;
+    let page = server.get("/feed?after=start&limit=500").await;
+    assert!(page.body.len() > 900_000, "{} bytes", page.body.len());
+    let page = page.json();
+    assert!(page["next"].is_null(), "all events are in one page");
+    let items = page["orderedItems"].as_array().unwrap().iter();
+    let made: Vec<_> = items.map(|item| item["id"].as_str().unwrap().split_once('#').unwrap().1.to_owned()).collect();
+
+    let (status, mut stalled) = soon("the first stream", follow(&server, "")).await;
+    assert!(status.contains("200"), "{status}");
+    let mut taken: Vec<_> = soon("an event", next_event(&mut stalled)).await.into_iter().collect();
+    // From here on nobody reads the first stream. On a slow machine others may be cut off too.
+    let resumed = async {
+        while taken.len() < made.len() {
+            let (status, mut stream) = follow(&server, taken.last().unwrap()).await;
+            if status.contains("503") {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                continue;
+            }
+            assert!(status.contains("200"), "{status}");
+            while taken.len() < made.len()
+                && let Some(id) = next_event(&mut stream).await
+            {
+                taken.push(id);
+            }
+        }
+    };
+    soon("all events", resumed).await;
+    assert_eq!(taken, made);
+    let mut arrived = vec![taken[0].clone()];
+    let rest = async {
+        while let Some(id) = next_event(&mut stalled).await {
+            arrived.push(id);
+        }
+    };
+    soon("the end of the first stream", rest).await;
+    assert!(arrived.len() < made.len() && made.starts_with(&arrived), "{arrived:?}");
     server.end().await;
 }
 

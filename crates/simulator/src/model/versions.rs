@@ -1,4 +1,4 @@
-//! Versions that clients asked for, and versions that they removed.
+//! Versions that clients asked for or restored, and versions that they removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,6 +46,24 @@ impl Model {
         if let Some(operation) = self.operations.get_mut(&op) {
             operation.asks_for_version = true;
         }
+    }
+
+    /// Notes that an operation is about to restore a version.
+    pub(crate) fn restores(&mut self, op: Op, version: RevisionId) {
+        if let Some(operation) = self.operations.get_mut(&op) {
+            operation.restores = Some(version);
+        }
+    }
+
+    /// Whether two revisions of an object have the same description and the same bytes.
+    pub(super) fn are_alike(&self, object: &Bytes, one: RevisionId, other: RevisionId) -> bool {
+        let state = |revision: RevisionId| {
+            let mut heads = self.versions.get(object)?.iter().map(|version| &version.head);
+            let resource = heads.find(|head| head.revision == revision)?.body.resource()?;
+            Some((resource.description.sha256, resource.binary().map(|binary| binary.sha256)))
+        };
+        let (one, other) = (state(one), state(other));
+        one.is_some() && one == other
     }
 
     /// Notes that a version is about to be removed.

@@ -13,8 +13,8 @@ use crate::setup::{EXPLICIT, Setup, Theme};
 /// Names in the root that transactions change. Some of them others change too.
 const TRANSACTED: [&str; 5] = ["n0", "n1", "x0", "x1", "x2"];
 
-/// Resources of which clients ask for versions, and remove some: those of a tree with explicit
-/// versions, and others.
+/// Resources of which clients ask for versions, and restore and remove some: those of a tree with
+/// explicit versions, and others.
 const VERSIONED: [&str; 4] = [EXPLICIT, "a/n0", "a/n1", "n0"];
 
 /// Names in archival groups.
@@ -189,10 +189,12 @@ impl Work {
         let token = format!("t{number}");
         let what = if chance.permille(300) { What::Bytes(token) } else { What::Statements(token) };
         match chance.below(20) {
-            0..=4 => Self::AskForVersion { path },
+            0..=3 => Self::AskForVersion { path },
+            // The number says which one, so that no draw is added.
+            4 | 13 => Self::Restore { path, nth: usize::try_from(number).unwrap_or(0) },
             5..=7 => Self::RemoveVersion { path, nth: chance.place(8) },
             8..=10 => Self::ReadVersions { path },
-            11..=13 => Self::Update { path, what },
+            11 | 12 => Self::Update { path, what },
             14..=15 if path.as_str() == EXPLICIT => Self::Create { path, what: What::Container },
             14..=15 => Self::Create { path, what },
             16 if path.as_str() == EXPLICIT => Self::CreateOver { path, what: What::Container },

@@ -31,10 +31,11 @@ pub(crate) use self::records::{AttributeChange, Counted, Found, IDS, RecordChang
 use self::resources::{create, delete, list, post, read, update};
 pub(crate) use self::transactions::{Does, End, Transact};
 pub(crate) use self::versions::FoundVersions;
-use self::versions::{ask_for_version, read_versions, remove_version};
+use self::versions::{ask_for_version, read_versions, remove_version, restore};
 use self::volumes::{import, list_volumes, read_selection, read_volumes, select};
 use crate::model::{Reply, Subject};
 use crate::store::world::World;
+use crate::trace::Op;
 
 /// Containers, each after its parent.
 pub(crate) const CONTAINERS: [&str; 5] = ["", "a", "b", "a/c", "a/c/d"];
@@ -66,6 +67,7 @@ pub(crate) enum Work {
     Follow { consumer: usize, from: Cursor, max: usize },
     Remember(Question),
     AskForVersion { path: ResourcePath },
+    Restore { path: ResourcePath, nth: usize },
     RemoveVersion { path: ResourcePath, nth: usize },
     ReadVersions { path: ResourcePath },
     Records(RecordWork),
@@ -188,6 +190,7 @@ impl Work {
             | Self::CreateOver { path, .. }
             | Self::Update { path, .. }
             | Self::AskForVersion { path }
+            | Self::Restore { path, .. }
             | Self::Delete { path } => Subject::Object(keys::resource_partition(path)),
             Self::Post { .. } => Subject::Fresh,
             Self::Import { volume, .. } | Self::DeleteVolume { volume } => {
@@ -197,8 +200,13 @@ impl Work {
         }
     }
 
-    /// Runs the operation.
-    pub(crate) async fn run(self, library: Library, world: Arc<Mutex<World>>) -> Came {
+    /// Whether what it makes is a version also where only those are kept that clients ask for.
+    pub(crate) fn asks_for_version(&self) -> bool {
+        matches!(self, Self::AskForVersion { .. } | Self::Restore { .. })
+    }
+
+    /// Runs the operation, which is the `op`-th.
+    pub(crate) async fn run(self, op: Op, library: Library, world: Arc<Mutex<World>>) -> Came {
         match self {
             Self::Create { path, what } => create(&library, &path, &what, false).await,
             Self::CreateOver { path, what } => create(&library, &path, &what, true).await,
@@ -228,6 +236,7 @@ impl Work {
             }
             Self::Remember(question) => remember(&library, question).await,
             Self::AskForVersion { path } => ask_for_version(&library, &path).await,
+            Self::Restore { path, nth } => restore(&library, &path, nth, op, &world).await,
             Self::RemoveVersion { path, nth } => remove_version(&library, &path, nth, &world).await,
             Self::ReadVersions { path } => read_versions(&library, path).await,
             Self::Follow { consumer, from, max } => match library.feed.after(from, max).await {

@@ -42,7 +42,7 @@ async fn upload(library: &Library, path: &ResourcePath, token: &str) -> Result<U
 
 /// Discards an upload, unless it is unknown whether something names it, as the repository door
 /// does.
-async fn give_back(library: &Library, uploaded: Option<Uploaded>, error: ResourceError) -> Came {
+pub(super) async fn give_back(library: &Library, uploaded: Option<Uploaded>, error: ResourceError) -> Came {
     if let Some(uploaded) = uploaded
         && !matches!(error, ResourceError::Objects(ObjectsError::Unknown(_)))
     {

@@ -1,16 +1,19 @@
-//! Versions that clients ask for, remove and read.
+//! Versions that clients ask for, restore, remove and read.
 
+use std::mem::discriminant;
 use std::sync::Arc;
 
-use heads::{ResourcePath, RevisionId, keys};
+use bytes::Bytes;
+use heads::{ObjectsResult, ResourcePath, RevisionId, keys};
 use library::Library;
 use parking_lot::Mutex;
-use repository::{ResourceError, ResourceResult, Update, Versions, Written};
+use repository::{Kind, Membership, Resource, ResourceError, ResourceResult, Update, Uploaded, Versions, Written};
 
-use super::resources::{written, wrong_with};
+use super::resources::{give_back, written, wrong_with};
 use super::{Came, Seen, damage, refused, refused_object};
 use crate::model::Reply;
 use crate::store::world::World;
+use crate::trace::Op;
 
 /// Versions that a client reads whole, at most. They are spread over those that are listed.
 const READ_MAX: usize = 3;
@@ -34,6 +37,66 @@ pub(super) async fn ask_for_version(library: &Library, path: &ResourcePath) -> C
         Ok(Written { path, revision }) => written(&path, revision),
         Err(error) => Came::replied(refused(&error)),
     }
+}
+
+/// Makes one of the listed versions the current state again, as the repository door does. Which one
+/// is noted before, so that the new state can be compared with it whenever the server dies.
+pub(super) async fn restore(
+    library: &Library,
+    path: &ResourcePath,
+    nth: usize,
+    op: Op,
+    world: &Arc<Mutex<World>>,
+) -> Came {
+    let (resource, version) = match to_restore(library, path, nth).await {
+        Ok(Some(found)) => found,
+        Ok(None) => return Came::replied(Reply::Refused("there is no such version of the same kind".to_owned())),
+        Err(error) => return Came::replied(refused(&error)),
+    };
+    let (description, bytes) = match state_of(library, &resource, &version).await {
+        Ok(state) => state,
+        Err(error) => return Came::replied(refused_object(&error)),
+    };
+    world.lock().model.restores(op, version.revision());
+    let (membership, members_for, refers_to) = (Membership::Basic, None, Vec::new());
+    let update = Update::Restored { bytes: bytes.clone(), description, membership, members_for, refers_to };
+    match library.repository.update(&resource, &update).await {
+        Ok(Written { path, revision }) => written(&path, revision),
+        Err(error) => give_back(library, bytes, error).await,
+    }
+}
+
+/// The resource at a path and one of its listed versions; `None` if none is listed, or this one is of
+/// another kind or was removed meanwhile.
+async fn to_restore(
+    library: &Library,
+    path: &ResourcePath,
+    nth: usize,
+) -> ResourceResult<Option<(Resource, Resource)>> {
+    let resource = library.repository.resource(path).await?;
+    let (versions, listed) = versions_of(library, path).await?;
+    if listed.is_empty() {
+        return Ok(None);
+    }
+    let version = versions.at(listed[nth % listed.len()]).await?;
+    let version = version.filter(|version| discriminant(version.kind()) == discriminant(resource.kind()));
+    Ok(version.map(|version| (resource, version)))
+}
+
+/// The description of a version and, unless the resource has them now, its bytes.
+async fn state_of(
+    library: &Library,
+    resource: &Resource,
+    version: &Resource,
+) -> ObjectsResult<(Bytes, Option<Uploaded>)> {
+    let description = library.repository.description(version).await?;
+    let bytes = match version.kind() {
+        Kind::Binary(binary) if resource.body().binary() != Some(binary) => {
+            Some(library.repository.upload_again(version, binary).await?)
+        }
+        _ => None,
+    };
+    Ok((description, bytes))
 }
 
 /// Removes one of the listed versions. That it may be removed is noted before, so that it is known

@@ -5,16 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use heads::containment::Container;
-use heads::{History, Keep, LibraryOptions, RevisionId};
+use heads::timeline::Version;
+use heads::{Head, History, Keep, LibraryOptions, RevisionId, keys};
 use library::Library;
 use proptest::prelude::*;
 use repository::{PastMembers, ResourceError, Update, Versions};
-use store::Clock;
+use store::{Class, Clock, Expect, Step, Store, Table, UnixMillis};
 
 use super::contents;
 use super::tree::{container, create, delete, path, said, update};
 use crate::support::memory::Fault;
-use crate::support::{Faulty, ON_CASSANDRA, faulty_with};
+use crate::support::{Faulty, ON_CASSANDRA, START, faulty_with};
 
 const CHILDREN: [&str; 5] = ["c/a", "c/b", "c/d", "c/e", "c/f"];
 const ALL: [&str; 6] = ["c", "c/a", "c/b", "c/d", "c/e", "c/f"];
@@ -437,6 +438,138 @@ async fn a_late_page_of_thousands_of_versions_takes_no_more_reads_than_an_early_
         assert_eq!(page, all[first..all.len().min(first + 101)]);
         // The page of the log, by halving; one or two pages of it, each with its marks.
         assert!(scanned <= 8, "{scanned} scans for the page that begins with version {first}");
+    }
+}
+
+/// The same store where so many versions are kept.
+async fn keeping_newest(faulty: &Faulty, count: u32) -> Library {
+    let history = History { resources: Keep::Newest(count), ..History::default() };
+    let options = LibraryOptions { history, ..LibraryOptions::default() };
+    Library::open(faulty.store.clone(), faulty.clock.clone(), options).await.unwrap()
+}
+
+const MILLION: u64 = 1_000_000;
+
+/// The revision of a version in `with_a_million_versions` with so many before it, ten milliseconds
+/// after the one before; `first` is that of the first one.
+fn in_million(first: RevisionId, place: u64) -> RevisionId {
+    if place == 0 { first } else { RevisionId::first_at(UnixMillis(START.0 + 10 * place)) }
+}
+
+/// A resource `a` with a million versions and the present one, of which few are stored: the first
+/// of each page of its log, and all of three pages. Returns the first revision too.
+async fn with_a_million_versions() -> (Faulty, RevisionId) {
+    let faulty = faulty_with(LibraryOptions::default()).await;
+    create(&faulty.library, "a", "0").await.unwrap();
+    let (heads, object) = (&faulty.library.heads, keys::resource_partition(&path("a")));
+    let row = heads.head_at(&object).await.unwrap().unwrap();
+    let first = row.head.revision;
+    let head = |place: u64| Head { revision: in_million(first, place), logged: place, ..row.head.clone() };
+    let last_page = (MILLION - 1) / keys::LOG_PAGE_ENTRIES;
+    let stored = (0..=last_page).flat_map(|page| {
+        let begin = page * keys::LOG_PAGE_ENTRIES;
+        let is_whole = [0, last_page / 2, last_page].contains(&page);
+        let entries = if is_whole { keys::LOG_PAGE_ENTRIES } else { 1 };
+        begin..MILLION.min(begin + entries)
+    });
+    let mut steps: Vec<_> = stored.map(|place| head(place).log_step(&object).unwrap()).collect();
+    let last = head(MILLION);
+    steps.push(Step::CompareAndWrite {
+        table: Table::Objects,
+        partition: object,
+        sort: keys::head(),
+        expect: Expect::Stamp(row.stamp),
+        guard: last.guard(heads.stamp(), heads.rules()),
+        value: last.seal().unwrap(),
+    });
+    for some in steps.chunks(1_000) {
+        let outcome = faulty.store.run(heads.call(Class::Description), some.to_vec()).await.unwrap();
+        assert!(outcome.is_applied());
+    }
+    faulty.clock.advance(Duration::from_millis(10 * MILLION));
+    (faulty, first)
+}
+
+/// What TimeMaps, TimeGates and names of versions ask for.
+#[tokio::test(flavor = "multi_thread")]
+async fn among_a_million_versions_each_is_found_by_few_reads() {
+    if ON_CASSANDRA {
+        return;
+    }
+    let (faulty, first) = with_a_million_versions().await;
+    let versions = versions(&faulty.library, "a").await.unwrap();
+    let at = |place: u64| in_million(first, place);
+    // The page of each end of a range, by halving; a page of it, with its marks.
+    let few_reads = |what: &str| {
+        let scanned = faulty.store.take_scanned().len();
+        assert!(scanned <= 16, "{scanned} scans for {what}");
+    };
+    faulty.store.take_scanned();
+    let middle = MILLION / 2;
+    for (from, until) in [(0, 101), (middle, middle + 101), (MILLION - 9, MILLION + 1)] {
+        let page = versions.page(at(from), RevisionId::LAST, 101).await.unwrap();
+        few_reads("a page");
+        let listed = |place: u64| Version { revision: at(place), incarnation: first, place };
+        assert_eq!(page, (from..until).map(listed).collect::<Vec<_>>());
+    }
+    let revision = |found: Option<repository::Resource>| found.map(|found| found.revision());
+    for place in [1, middle, MILLION - 1, MILLION] {
+        let found = versions.newest_below(at(place)).await.unwrap();
+        few_reads("the newest version below another");
+        assert_eq!(revision(found), Some(at(place - 1)));
+    }
+    for (from, place) in [(RevisionId::ZERO, 0), (at(middle - 1).successor(), middle), (at(MILLION), MILLION)] {
+        let found = versions.oldest_from(from).await.unwrap();
+        few_reads("the oldest version");
+        assert_eq!(revision(found), Some(at(place)));
+        let found = versions.first_ever(from, RevisionId::LAST).await.unwrap();
+        few_reads("the first version that there ever was");
+        assert_eq!(found, Some(at(place)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_hundreds_of_thousands_of_versions_are_kept_the_first_of_them_is_found_by_few_reads() {
+    if ON_CASSANDRA {
+        return;
+    }
+    let (faulty, first) = with_a_million_versions().await;
+    for (kept, place) in [(500_000, 500_000), (999_900, 100), (1_000_000, 0), (u32::MAX, 0)] {
+        let library = keeping_newest(&faulty, kept).await;
+        faulty.store.take_scanned();
+        let versions = versions(&library, "a").await.unwrap();
+        let scanned = faulty.store.take_scanned().len();
+        assert_eq!(versions.from(), in_million(first, place), "{kept} kept");
+        // At most a page of the log.
+        assert!(scanned <= 8, "{scanned} scans where {kept} are kept");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deletions_do_not_count_among_the_versions_that_are_kept() {
+    if ON_CASSANDRA {
+        return;
+    }
+    let faulty = with_versions(20).await;
+    delete(&faulty.library, "a").await.unwrap();
+    faulty.library.repository.remove_tombstone(&path("a")).await.unwrap();
+    create(&faulty.library, "a", "again").await.unwrap();
+    for n in 0..1_100 {
+        update(&faulty.library, "a", &n.to_string()).await.unwrap();
+    }
+    for is_deleted in [false, true] {
+        if is_deleted {
+            delete(&faulty.library, "a").await.unwrap();
+        }
+        let all = versions(&faulty.library, "a").await.unwrap();
+        let mut earlier = all.page(RevisionId::ZERO, RevisionId::LAST, usize::MAX).await.unwrap();
+        earlier.retain(|version| version.revision != all.newest());
+        // Some are all of the second resource; the first of others is of the first one.
+        for kept in [1, 1_024, 1_025, 1_099, 1_100, 1_101, 1_102, 1_110, 1_119, 1_120, 5_000] {
+            let library = keeping_newest(&faulty, kept).await;
+            let first = earlier[earlier.len().saturating_sub(kept as usize)].revision;
+            assert_eq!(versions(&library, "a").await.unwrap().from(), first, "{kept} kept, deleted: {is_deleted}");
+        }
     }
 }
 

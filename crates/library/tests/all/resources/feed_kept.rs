@@ -67,6 +67,44 @@ async fn a_reader_of_a_quiet_store_keeps_its_place_however_long_nothing_happens(
     assert_eq!(reported(&later), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_that_lags_by_a_day_gets_each_change_once_and_in_order() {
+    let hour = Duration::from_secs(3_600);
+    let faulty = faulty_with(LibraryOptions { feed_keep: 48 * hour, ..LibraryOptions::default() }).await;
+    let library = &faulty.library;
+    create(library, "a", "").await.unwrap();
+    beyond_the_horizon(library, &faulty.clock);
+    let read = events(library, 10).await.last().unwrap().cursor;
+    let mut made = Vec::new();
+    // Each round has a bucket of its own.
+    for (round, pause) in [BUCKET, BUCKET, 25 * hour, BUCKET].into_iter().enumerate() {
+        faulty.clock.advance(pause);
+        assert_eq!(library.feed.drop_old().await.unwrap(), 0);
+        create(library, &format!("r{round}"), "").await.unwrap();
+        made.push((Change::Created, ObjectKind::RdfSource, format!("/r{round}")));
+        update(library, "a", &format!("in round {round}")).await.unwrap();
+        made.push((Change::Updated, ObjectKind::RdfSource, "/a".to_owned()));
+    }
+    beyond_the_horizon(library, &faulty.clock);
+    let mut consumer = library.feed.follow(read).await.unwrap();
+    let mut followed = Vec::new();
+    while followed.len() < made.len() {
+        followed.extend_from_slice(consumer.next().await.unwrap().as_slice());
+    }
+    assert_eq!(reported(&followed), made);
+    // Pages of three end within a round.
+    let (mut paged, mut cursor) = (Vec::new(), read);
+    loop {
+        let page = library.feed.after(cursor, 3).await.unwrap();
+        paged.extend(page.events);
+        if page.is_last {
+            break;
+        }
+        cursor = page.end.unwrap();
+    }
+    assert_eq!(paged, followed);
+}
+
 /// Such marks were written until the feed could forget the beginning of a bucket.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mark_that_names_a_bucket_is_read_and_moved() {

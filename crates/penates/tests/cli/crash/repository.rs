@@ -1,7 +1,7 @@
-//! The repository: containers, graphs and bytes are created, changed and deleted in every way that
-//! the door offers. Every listed resource is reachable, and a description or bytes are always those
-//! of one write. So are the versions that were in force at earlier times, the members of containers
-//! then, and archives of containers as of those times.
+//! The repository: containers, graphs and bytes are created, changed, restored and deleted in every
+//! way that the door offers. Every listed resource is reachable, and a description or bytes are
+//! always those of one write. So are the versions that were in force at earlier times, the members
+//! of containers then, and archives of containers as of those times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +66,7 @@ struct Acknowledged {
     bulk: u32,
     deletions: u32,
     tombstones: u32,
+    restores: u32,
 }
 
 /// A writer: it makes one change after the other, and knows the expected state.
@@ -74,6 +75,9 @@ struct Writer {
     tree: Tree,
     /// What was there at some times.
     then: Vec<(String, Tree)>,
+    /// Versions that were listed after the last kill: the path of the resource, that of the version,
+    /// and its state.
+    listed: Vec<(String, String, State)>,
     pending: Option<Pending>,
     /// The last version that it drew.
     version: u32,
@@ -82,8 +86,15 @@ struct Writer {
 
 impl Writer {
     fn new(index: usize) -> Self {
-        let (tree, acknowledged) = (Tree::default(), Acknowledged::default());
-        Self { root: format!("writer-{index}"), tree, then: Vec::new(), pending: None, version: 0, acknowledged }
+        Self {
+            root: format!("writer-{index}"),
+            tree: Tree::default(),
+            then: Vec::new(),
+            listed: Vec::new(),
+            pending: None,
+            version: 0,
+            acknowledged: Acknowledged::default(),
+        }
     }
 
     /// Makes changes until the server is killed.
@@ -108,6 +119,7 @@ impl Writer {
                 self.put(client, killing, &path, kind).await
             }
             74..80 => self.remove_tombstone(client, killing, rng).await,
+            80..88 => self.restore(client, killing, rng).await,
             _ => self.delete(client, killing, rng).await,
         }
     }
@@ -277,6 +289,43 @@ impl Writer {
             self.acknowledged.tombstones += 1;
         }
         Ok(())
+    }
+
+    /// Makes a version that was listed the current state again.
+    async fn restore(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
+        let others: Vec<_> = self.listed.iter().filter(|(path, _, state)| self.is_another(path, *state)).collect();
+        let Some((path, version, state)) = others.choose(rng).copied().cloned() else { return Ok(()) };
+        let name = version.rsplit('/').next().unwrap();
+        let restore = format!("{}/fcr:versions?restore={name}", address(&path));
+        let restored = client.ask(&restore, Request::builder().method(Method::POST), client::empty()).await;
+        if self.answered(restored, killing, Pending::Each(vec![(path.clone(), state)]))?.is_some() {
+            self.tree.set(&path, state);
+            self.acknowledged.restores += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether a version is of the kind of the resource that is there, and of another state. If it
+    /// were of the same, nobody could find out whether it was restored.
+    fn is_another(&self, path: &str, version: State) -> bool {
+        match (self.tree.state(path), version) {
+            (State::There(kind, now), State::There(of_kind, then)) => kind == of_kind && now != then,
+            _ => false,
+        }
+    }
+
+    /// Lists the versions that can be restored.
+    async fn list_versions(&mut self, client: &Client) {
+        let can_be = |(path, states): &(&str, &[State])| states.iter().any(|state| self.is_another(path, *state));
+        let lists = self.tree.past().filter(can_be).map(|(path, states)| async move {
+            let listed = versions(client, path).await;
+            assert_eq!(listed.len(), states.len(), "the versions of {path}");
+            let listed = listed.into_iter().zip(states).map(|(version, state)| (path.to_owned(), version, *state));
+            listed.collect::<Vec<_>>()
+        });
+        let lists: Vec<_> = lists.collect();
+        let listed = futures::stream::iter(lists).buffered(READ_AT_ONCE).concat().await;
+        self.listed = listed;
     }
 
     /// Finds out the outcome of the change whose response was lost.
@@ -495,7 +544,11 @@ async fn read_container(client: &Client, container: &str) -> Result<Vec<String>,
 /// Everything is as expected, and every listed resource exists.
 async fn check(store: &TestStore, writers: &mut [Writer]) {
     look(store, async |client| {
-        futures::future::join_all(writers.iter_mut().map(|writer| writer.check(client))).await;
+        let checks = writers.iter_mut().map(|writer| async move {
+            writer.check(client).await;
+            writer.list_versions(client).await;
+        });
+        futures::future::join_all(checks).await;
         let roots = writers.iter().filter(|writer| writer.tree.state(&writer.root) != State::Absent);
         // The volumes always exist.
         let roots: BTreeSet<_> = roots.map(|writer| writer.root.clone()).chain(["volumes".to_owned()]).collect();
@@ -536,6 +589,7 @@ fn are_all_kinds(writers: &[Writer]) -> bool {
         && some(|it| it.bulk)
         && some(|it| it.deletions)
         && some(|it| it.tombstones)
+        && some(|it| it.restores)
 }
 
 #[tokio::test]
