@@ -1,6 +1,6 @@
-//! Reads the audit back.
+//! Reads the audit back. `read/counts.rs` counts what was requested most.
 
-use std::collections::HashMap;
+mod counts;
 
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
@@ -16,10 +16,15 @@ use crate::conditions::Conditions;
 use crate::handle::Audit;
 use crate::keys::{self, Part};
 use crate::record::{AuditAction, AuditEntry, AuditRecord, AuditedVolume, DamagedRecord};
+use counts::Counts;
 
 /// Bytes of all scan pages over the parts of one hour together, and the minimum for each scan.
 const SCAN_BYTES: usize = 1 << 20;
 const SCAN_BYTES_MIN: usize = 32 << 10;
+
+/// Volumes, and requesters, that are counted exactly. So many take 80 MB, with ids of 60 bytes; the
+/// longest ids would take 550 MB.
+const COUNTED_MAX: usize = 500_000;
 
 /// The most requested volumes and the most active requesters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -30,9 +35,15 @@ pub struct AuditTop {
     pub damaged: u64,
     /// Volumes with the number of requests that named them, highest first; ties by id.
     pub volumes: Vec<(VolumeId, u64)>,
+    /// The number of each volume, also of one that is not listed, may be too low by so much. 0: all
+    /// are exact, as they are if at most 500,000 different volumes were requested. Otherwise it is
+    /// at most all these numbers together, divided by 250,000.
+    pub volumes_margin: u64,
     /// Requesters ([`identity`](crate::Requester::identity)) with the number of their requests,
     /// highest first; ties by name.
     pub requesters: Vec<(String, u64)>,
+    /// The same margin for requesters.
+    pub requesters_margin: u64,
 }
 
 impl Audit {
@@ -71,11 +82,11 @@ impl Audit {
     }
 
     /// Counts requests from `from` (inclusive) to `to` (exclusive), and returns the first `most` of
-    /// each list. Uses memory for each volume requested in that period.
+    /// each list. Uses memory for each volume requested in that period, up to 500,000.
     pub async fn top(&self, from: UnixMillis, to: UnixMillis, most: usize) -> ObjectsResult<AuditTop> {
         let (mut requests, mut damaged) = (0, 0);
-        let mut volumes: HashMap<VolumeId, u64> = HashMap::new();
-        let mut requesters: HashMap<String, u64> = HashMap::new();
+        let mut volumes = Counts::new(COUNTED_MAX);
+        let mut requesters = Counts::new(COUNTED_MAX);
         let mut entries = self.read(from, to);
         while let Some(entry) = entries.try_next().await? {
             let record = match entry {
@@ -94,14 +105,16 @@ impl Audit {
             };
             requests += asked;
             if asked > 0 {
-                *requesters.entry(record.requester.identity()).or_default() += asked;
+                requesters.add(record.requester.identity(), asked);
             }
             for volume in record.volumes {
                 let asked = if record.action == AuditAction::PagesRequested { single_pages(&volume) } else { 1 };
-                *volumes.entry(volume.volume).or_default() += asked;
+                volumes.add(volume.volume, asked);
             }
         }
-        Ok(AuditTop { requests, damaged, volumes: top(volumes, most), requesters: top(requesters, most) })
+        let (volumes, volumes_margin) = volumes.top(most);
+        let (requesters, requesters_margin) = requesters.top(most);
+        Ok(AuditTop { requests, damaged, volumes, volumes_margin, requesters, requesters_margin })
     }
 
     /// The partitions with records between `from` and `to`, ascending by hour, then by writer.
@@ -197,11 +210,4 @@ impl AuditEntry {
 /// as one.
 fn single_pages(volume: &AuditedVolume) -> u64 {
     volume.pages.as_ref().map_or(1, |pages| pages.len() as u64)
-}
-
-fn top<K: Ord + Clone>(counts: HashMap<K, u64>, most: usize) -> Vec<(K, u64)> {
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_unstable_by(|(a_key, a), (b_key, b)| b.cmp(a).then_with(|| a_key.cmp(b_key)));
-    counts.truncate(most);
-    counts
 }

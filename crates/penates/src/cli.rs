@@ -230,10 +230,10 @@ pub enum Command {
     /// A plan names settings, values and loads. The lab measures them on a node of its own, in random
     /// order and often enough, and recommends a change only if the difference is sure.
     Lab(commands::lab::LabArgs),
-    /// Estimate what a data folder needs in disk, memory and processors.
+    /// Estimate what a store needs: a data folder, and the same on Cassandra.
     ///
-    /// The sums are those of measured costs. `penates records plan` does the same for records, also
-    /// on Cassandra.
+    /// It prints disk, memory, processors and network. The sums are those of measured costs.
+    /// `penates records plan` does the same for records alone.
     Plan(commands::plan::PlanArgs),
     /// Print the effective configuration, and where each value comes from.
     ///

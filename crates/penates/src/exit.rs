@@ -13,7 +13,7 @@ pub const CODES: &str = "Exit codes:
   1    something failed, is missing or is damaged; what else was asked for is done
   2    the command line or the configuration is wrong
   3    the store or the server cannot be reached, or another process holds the store
-  4    a run of the testbed says nothing about what it measured
+  4    a run of the testbed or of the lab says nothing about what it measured
   130  interrupted";
 
 /// The exit code for an invalid command line or configuration.
@@ -22,7 +22,7 @@ const USAGE: u8 = 2;
 /// The exit code for a store or a server that cannot be reached.
 const UNREACHABLE: u8 = 3;
 
-/// The exit code for a run of the testbed that is void.
+/// The exit code for a run of the testbed or of the lab that is void.
 const VOID: u8 = 4;
 
 /// Errors that have an exit code of their own; any other error's is 1.
@@ -37,7 +37,8 @@ pub enum CliError {
     /// Some operations failed, or something is missing. It was reported already.
     #[error("some operations failed")]
     Incomplete,
-    /// A run of the testbed says nothing about the candidate. It was reported already.
+    /// A run of the testbed or of the lab says nothing about what it measured. It was reported
+    /// already.
     #[error("the run is void")]
     Void,
     /// The reader of the output has left, which is fine (`penates ls | head`).

@@ -1,6 +1,6 @@
-//! TLS: the certificate, configured or made for loopback, and the settings of rustls with ring,
-//! HTTP/2 and HTTP/1.1 by ALPN (RFC 7301). Client certificates are not requested, so a client that
-//! has one does no harm.
+//! TLS: the certificate, configured or made for loopback, and the settings of rustls with
+//! aws-lc-rs, HTTP/2 and HTTP/1.1 by ALPN (RFC 7301). Client certificates are not requested, so a
+//! client that has one does no harm.
 
 use std::fs;
 use std::io::Write;

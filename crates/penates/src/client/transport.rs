@@ -28,6 +28,20 @@ use crate::exit::CliError;
 /// after `limits.header_time` (30 s), and a request that meets the end of one fails.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
+/// How long connecting may take.
+const CONNECT_MAX: Duration = Duration::from_secs(30);
+
+/// After this time without a byte from the server, the system asks whether its machine is there
+/// (TCP keep-alive, RFC 9293, section 3.8.4). A server is silent while it plans a long download,
+/// and a connection that is dead looks the same.
+const PROBED_AFTER: Duration = Duration::from_secs(30);
+
+/// The time between these questions.
+const PROBED_EVERY: Duration = Duration::from_secs(10);
+
+/// Questions without an answer after which the connection is broken.
+const PROBES_MAX: u32 = 3;
+
 /// The transport of a request.
 #[derive(Clone)]
 pub(super) enum Transport {
@@ -47,7 +61,7 @@ impl Transport {
             .with_tls_config(tls_config(is_encrypted, ca_cert)?)
             .https_or_http()
             .enable_all_versions()
-            .build();
+            .wrap_connector(watched());
         let mut client = legacy::Client::builder(TokioExecutor::new());
         Ok(Self::Network(Box::new(client.pool_idle_timeout(IDLE_MAX).build(connector))))
     }
@@ -69,6 +83,18 @@ impl Transport {
             }
         }
     }
+}
+
+/// Connects by TCP. A connection that waits for an answer, and whose other end is gone, breaks within
+/// about a minute. One that sends breaks when the system gives up sending again.
+fn watched() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_connect_timeout(Some(CONNECT_MAX));
+    connector.set_keepalive(Some(PROBED_AFTER));
+    connector.set_keepalive_interval(Some(PROBED_EVERY));
+    connector.set_keepalive_retries(Some(PROBES_MAX));
+    connector
 }
 
 /// The same request, if it may be sent a second time: it is safe, and has no body. A server may
@@ -137,7 +163,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use http::Method;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
     use super::*;
     use crate::client::{empty, full, whole};
@@ -172,6 +198,15 @@ mod tests {
 
     fn request(url: &str, method: Method, body: Body) -> Request<Body> {
         Request::builder().uri(url).method(method).body(body).unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_system_watches_whether_the_other_end_of_a_connection_is_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        // The connector does not mind that HTTPS is wanted: what wraps it encrypts.
+        let uri: Uri = format!("https://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        let stream = watched().oneshot(uri).await.unwrap().into_inner().into_std().unwrap();
+        assert!(TcpSocket::from_std_stream(stream).keepalive().unwrap());
     }
 
     #[tokio::test]

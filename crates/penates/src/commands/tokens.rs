@@ -1,13 +1,14 @@
 //! `penates tokens`
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use http_body_util::BodyExt;
 
 use crate::cli::ReachArgs;
 use crate::client::{Client, ClientError, query_value};
-use crate::download::{PatienceArgs, joined};
+use crate::download::{PatienceArgs, joined, parse_duration};
 use crate::exit::CliError;
 use crate::ids::IdArgs;
 use crate::output::Output;
@@ -44,6 +45,10 @@ pub struct TokensArgs {
     /// How long it tries.
     #[command(flatten)]
     patience: PatienceArgs,
+    /// How long it may take in all. What arrived by then is printed, perhaps with a last row that is
+    /// cut.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    max_time: Option<Duration>,
     /// Where from.
     #[command(flatten)]
     reach: ReachArgs,
@@ -77,7 +82,14 @@ pub async fn run(args: TokensArgs) -> anyhow::Result<()> {
     }
     let named = if args.volumes.is_empty() { None } else { Some(args.volumes.volumes()?) };
     let reached = Reached::open(&args.reach).await?;
-    let outcome = print(&args, named, &reached.client).await;
+    let printing = print(&args, named, &reached.client);
+    let outcome = match args.max_time {
+        Some(max_time) => {
+            let late = |_| Err(anyhow::anyhow!("counting took longer than {max_time:?} (--max-time)"));
+            tokio::time::timeout(max_time, printing).await.unwrap_or_else(late)
+        }
+        None => printing.await,
+    };
     reached.close().await?;
     outcome
 }

@@ -154,7 +154,7 @@ impl Selection {
     }
 
     /// Creates a selection for `form`, and retries on a busy server. While it plans, the server is
-    /// silent for as long as that takes.
+    /// silent for as long as that takes; if its machine is gone, the connection breaks.
     async fn create(client: &Client, form: &str, patience: Patience) -> anyhow::Result<Self> {
         let post = || client.post_form("/selections", form.to_owned(), "application/json");
         let created: Self = client::json(patience.retried(post).await?).await?;

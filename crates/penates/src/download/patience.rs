@@ -19,7 +19,7 @@ pub struct PatienceArgs {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     tries: u32,
     /// How long the server may send nothing of a response before this counts as a failure. The time
-    /// in which it plans a response does not count.
+    /// in which it plans a response does not count: --max-time limits that.
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
     stall: Duration,
 }

@@ -1,6 +1,8 @@
 //! `penates records`
 
 use std::fs;
+use std::io::Write;
+use std::process::Stdio;
 
 use serde_json::json;
 
@@ -60,6 +62,19 @@ fn records_come_back_from_both_formats() {
     assert_eq!(third.run(&["records", "import", &path("out.csv")]).ends_with(0).text(), "2500 stored, 0 refused\n");
     let read = third.run(&["records", "get", "r0001", "--json"]).ends_with(0).json();
     assert_eq!(read, json!({"t": "a, \"b\"", "n": "1", "more": "1"}));
+}
+
+#[test]
+fn a_reader_that_leaves_ends_an_import_quietly() {
+    let store = TestStore::vacant();
+    let mut command = store.command(&["records", "import", "-", "--format", "ndjson"]);
+    command.stdin(Stdio::piped());
+    let (mut child, stdout) = piped(command);
+    drop(stdout);
+    child.stdin.take().unwrap().write_all(b"{\"id\":\"a\",\"text\":\"t\"}\n").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(store.run(&["records", "get", "a"]).ends_with(0).text(), "t\n");
 }
 
 #[test]

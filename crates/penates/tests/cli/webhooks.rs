@@ -174,6 +174,18 @@ fn a_message_over_tls_is_sent_only_to_a_receiver_whose_certificate_the_system_tr
 }
 
 #[test]
+fn a_webhook_without_tls_needs_no_certificates_of_the_system() {
+    let receiver = Receiver::start(SECRET);
+    let store = TestStore::vacant();
+    store.run(&["init"]).ends_with(0);
+    let file = store.beside("penates.toml");
+    fs::write(&file, config(&receiver.url)).unwrap();
+    let mut command = store.command(&["webhooks", "test", "index", "--config", file.to_str().unwrap()]);
+    command.env("SSL_CERT_FILE", "/nonexistent").env("SSL_CERT_DIR", "/nonexistent");
+    Ran::of(command).ends_with(0);
+}
+
+#[test]
 fn a_secret_that_is_none_is_refused_without_being_shown() {
     let store = TestStore::vacant();
     let file = store.beside("penates.toml");

@@ -2,10 +2,12 @@
 //! that Fedora 6 gives its messages.
 //!
 //! `form.rs` writes an event as messages; `dialling.rs` connects; the crate `broker` sends.
-//! `delivery/` follows the feed for them.
+//! `reading.rs` reads the files of secrets, those of webhooks too. `delivery/` follows the feed for
+//! them.
 
 mod dialling;
 mod form;
+mod reading;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +30,7 @@ use crate::error::ServerError;
 use crate::telemetry;
 
 pub(crate) use dialling::{SETTING as NETWORKS_SETTING, allowed, roots};
+pub(crate) use reading::Reading;
 
 use dialling::Dialling;
 
@@ -52,26 +55,39 @@ const READING: Duration = Duration::from_secs(5);
 
 /// One bridge.
 struct Bridge {
+    config: Arc<BridgeConfig>,
     site: Site,
     library: Library,
     dialling: Dialling,
+    /// Those of each connection, but for the client and the login.
     settings: Settings,
+    /// Reads the file of the password.
+    logins: Reading<Option<Login>>,
     /// The connection of this server, if it has one.
-    connection: Mutex<Option<Connection>>,
+    kept: Mutex<Option<Connected>>,
 }
 
-/// Those of a configuration that was checked. It reads the files of passwords and certificates.
+/// A connection to the broker.
+struct Connected {
+    connection: Connection,
+    /// With which it logged in: the broker may repeat it.
+    password: Option<Hidden>,
+}
+
+/// Those of a configuration that was checked. It reads the files of certificates, and checks that
+/// those of passwords can be read.
 pub(crate) fn open(config: &Config, library: Library, pacing: Pacing) -> Result<Arc<Deliveries>, ServerError> {
     let networks = config.feed.bridges_networks()?;
     let open = |bridge: &BridgeConfig| {
         let why = |reason: String| ServerError::Bridge { name: bridge.name.clone(), reason };
         let address = Address::parse(&bridge.url).map_err(why)?;
+        bridge.login().map_err(why)?;
         let settings = Settings {
             protocol: address.protocol,
             host: address.host.clone(),
             client: String::new(),
             destination: bridge.destination(&address).to_owned(),
-            login: bridge.login().map_err(why)?,
+            login: None,
             attempt_max: pacing.attempt_max,
             heart_beat: dialling::HEART_BEAT,
             tasks: TaskTracker::new(),
@@ -79,8 +95,9 @@ pub(crate) fn open(config: &Config, library: Library, pacing: Pacing) -> Result<
         let path = ResourcePath::parse(&bridge.path).map_err(|error| why(error.to_string()))?;
         let dialling = Dialling::new(address, networks.clone(), bridge.ca_file.as_deref()).map_err(why)?;
         let site = delivery::site(config)?;
-        let library = library.clone();
-        let receiver = Bridge { site, library, dialling, settings, connection: Mutex::default() };
+        let (config, library) = (Arc::new(bridge.clone()), library.clone());
+        let (logins, kept) = (Reading::default(), Mutex::default());
+        let receiver = Bridge { config, site, library, dialling, settings, logins, kept };
         Ok(Named::new(&bridge.name, path, receiver))
     };
     let bridges = config.feed.bridges.iter().map(open).collect::<Result<_, ServerError>>()?;
@@ -102,12 +119,12 @@ impl Receiver for Bridge {
 
     /// Connects and logs in. It sends nothing, because a consumer would take it for a change.
     fn test(&self, _: String, _: UnixMillis) -> BoxFuture<'_, Result<(), Failure>> {
-        async { self.connect().await.map(drop).map_err(|error| self.failure(&error)) }.boxed()
+        async { self.connect().await.map(drop) }.boxed()
     }
 
     fn stop(&self) -> BoxFuture<'_, ()> {
         async {
-            self.connection.lock().await.take();
+            self.kept.lock().await.take();
             self.settings.tasks.close();
             self.settings.tasks.wait().await;
         }
@@ -116,13 +133,24 @@ impl Receiver for Bridge {
 }
 
 impl Bridge {
-    async fn connect(&self) -> Result<Connection, SendError> {
+    async fn connect(&self) -> Result<Connected, Failure> {
         let attempt_max = self.settings.attempt_max;
+        let late = |_| Err(failure(&SendError::TimedOut(attempt_max), None));
+        tokio::time::timeout(attempt_max, self.log_in()).await.unwrap_or_else(late)
+    }
+
+    /// Connects with the password that its file has now, so that a new one needs no restart.
+    async fn log_in(&self) -> Result<Connected, Failure> {
+        let config = self.config.clone();
+        let login = self.logins.read(move || config.login()).await.map_err(Failure::passing)?;
+        let password = login.as_ref().map(|login| login.password.clone());
         // A broker may refuse a second client of the same name, and forgets one that died only later.
         let client = format!("penates-{:016x}", rand::random::<u64>());
-        let settings = Settings { client, ..self.settings.clone() };
-        let connecting = self.dialling.connect(settings);
-        tokio::time::timeout(attempt_max, connecting).await.unwrap_or(Err(SendError::TimedOut(attempt_max)))
+        let settings = Settings { client, login, ..self.settings.clone() };
+        match self.dialling.connect(settings).await {
+            Ok(connection) => Ok(Connected { connection, password }),
+            Err(error) => Err(failure(&error, password.as_ref())),
+        }
     }
 
     async fn send_all(&self, events: Vec<&Event>) -> Sent {
@@ -134,13 +162,13 @@ impl Bridge {
                 return Sent { failed, ..Sent::default() };
             }
         };
-        let mut kept = self.connection.lock().await;
-        let connection = match kept.take().filter(Connection::is_open) {
-            Some(connection) => connection,
+        let mut kept = self.kept.lock().await;
+        let connected = match kept.take().filter(|connected| connected.connection.is_open()) {
+            Some(connected) => connected,
             None => match self.connect().await {
-                Ok(connection) => connection,
-                Err(error) => {
-                    let failed = events.first().map(|event| ((*event).clone(), self.failure(&error)));
+                Ok(connected) => connected,
+                Err(failure) => {
+                    let failed = events.first().map(|event| ((*event).clone(), failure));
                     return Sent { failed, ..Sent::default() };
                 }
             },
@@ -151,10 +179,7 @@ impl Bridge {
             owners.resize(messages.len(), index);
         }
         // What connecting took is not added to what the lease allows.
-        let sent = connection.send(messages, ROUND.saturating_sub(begun.elapsed())).await;
-        if connection.is_open() {
-            *kept = Some(connection);
-        }
+        let sent = connected.connection.send(messages, ROUND.saturating_sub(begun.elapsed())).await;
         // Those that were not read in time are sent in another round.
         let mut accepted = vec![true; changed.len()];
         for (owner, confirmed) in owners.iter().zip(&sent.confirmed) {
@@ -162,8 +187,11 @@ impl Bridge {
         }
         let failed = sent.failed.and_then(|(index, error)| {
             let event = *events.get(*owners.get(index)?)?;
-            Some((event.clone(), self.failure(&error)))
+            Some((event.clone(), failure(&error, connected.password.as_ref())))
         });
+        if connected.connection.is_open() {
+            *kept = Some(connected);
+        }
         let accepted = events.iter().zip(accepted).filter(|(_, accepted)| *accepted).map(|(event, _)| event.cursor);
         Sent { accepted: accepted.collect(), failed }
     }
@@ -200,18 +228,18 @@ impl Bridge {
             _ => Ok(Changed::default()),
         }
     }
+}
 
-    /// A failure in words, as many as are of use. A broker may repeat what it was sent.
-    fn failure(&self, error: &SendError) -> Failure {
-        let why = error.to_string();
-        let password = self.settings.login.as_ref().map(|Login { password, .. }| Hidden::reveal(password));
-        let why = match password.filter(|password| !password.is_empty()) {
-            Some(password) => why.replace(password, "(hidden)"),
-            None => why,
-        };
-        // Only now: a part of the password would not be found.
-        Failure::passing(why.chars().take(WHY_CHARS_MAX).collect())
-    }
+/// A failure in words, as many as are of use. A broker may repeat what it was sent, such as the
+/// password.
+fn failure(error: &SendError, password: Option<&Hidden>) -> Failure {
+    let why = error.to_string();
+    let why = match password.map(Hidden::reveal).filter(|password| !password.is_empty()) {
+        Some(password) => why.replace(password, "(hidden)"),
+        None => why,
+    };
+    // Only now: a part of the password would not be found.
+    Failure::passing(why.chars().take(WHY_CHARS_MAX).collect())
 }
 
 #[cfg(test)]

@@ -359,6 +359,41 @@ async fn a_broker_that_is_away_or_refuses_is_asked_again_until_it_takes_messages
 }
 
 #[tokio::test]
+async fn a_connection_logs_in_with_the_password_that_is_in_the_file_then() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    std::fs::write(&file, PASSWORD).unwrap();
+    let taken = Lock::new(PASSWORD);
+    let fake = fake(move |frame| match (frame.header("passcode"), frame.header("org.fcrepo.jms.identifier")) {
+        (Some(passcode), _) if passcode != *taken.lock() => {
+            Some(Frame::new("ERROR").with("message", format!("no such login: {passcode}")))
+        }
+        // The broker gets another password, and closes the connection.
+        (_, Some("/b")) if std::mem::replace(&mut *taken.lock(), "battery-staple") == PASSWORD => None,
+        _ => willing(frame),
+    })
+    .await;
+    let bridge = BridgeConfig { password: None, password_file: Some(file.clone()), ..bridge(&fake.url) };
+    let server = server(bridge).await;
+    let _delivering = server.begin().await;
+    let fails = async |part: &str| {
+        let why = |listed: &Value| listed["failing"]["why"].as_str().unwrap_or_default().to_owned();
+        why(&server.until(|listed| why(listed).contains(part)).await)
+    };
+    std::fs::remove_file(&file).unwrap();
+    server.put("a").await;
+    fails("cannot be read").await;
+    std::fs::write(&file, PASSWORD).unwrap();
+    fake.until(1).await;
+
+    server.put("b").await;
+    let why = fails("refuses").await;
+    assert!(why.ends_with("no such login: (hidden)"), "{why}");
+    std::fs::write(&file, "battery-staple\n").unwrap();
+    assert_eq!(fake.until(3).await, ["Create /a", "Create /b", "Create /b"]);
+}
+
+#[tokio::test]
 async fn a_connection_that_breaks_before_a_receipt_sends_the_message_again() {
     let broken = Lock::new(false);
     let fake = fake(move |frame| {

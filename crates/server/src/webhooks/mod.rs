@@ -1,9 +1,10 @@
 //! Webhooks: events of the change feed as signed requests to addresses of the operator's choice
 //! (Standard Webhooks 1.0, standardwebhooks.com).
 //!
-//! `signing.rs` signs; `sender.rs` sends one message; `round.rs` several. `delivery/` follows the
-//! feed for them.
+//! `signing.rs` signs, with the secrets of `current.rs`; `sender.rs` sends one message; `round.rs`
+//! several. `delivery/` follows the feed for them.
 
+mod current;
 mod round;
 mod sender;
 mod signing;
@@ -29,6 +30,7 @@ use crate::telemetry;
 pub(crate) use sender::Destination;
 pub(crate) use signing::Secrets;
 
+use current::CurrentSecrets;
 use round::Round;
 use sender::Sender;
 
@@ -53,7 +55,7 @@ pub(crate) fn open(config: &Config, library: Library, pacing: Pacing) -> Result<
     let networks = config.feed.networks()?;
     let open = |hook: &WebhookConfig| {
         let why = |reason: String| ServerError::Webhook { name: hook.name.clone(), reason };
-        let secrets = hook.secrets().map_err(why)?;
+        let secrets = CurrentSecrets::read(hook).map_err(why)?;
         let destination = Destination::parse(&hook.url, networks.clone()).map_err(why)?;
         let path = ResourcePath::parse(&hook.path).map_err(|error| why(error.to_string()))?;
         let sender = Sender::new(destination, secrets, pacing.attempt_max).map_err(|error| why(error.to_string()))?;
@@ -75,12 +77,20 @@ impl Receiver for Webhook {
         events: Vec<&'a Event>,
         now: &'a (dyn Fn() -> UnixMillis + Send + Sync),
     ) -> BoxFuture<'a, Sent> {
-        Round::of(events).send(self, now).boxed()
+        async move {
+            self.sender.refresh().await;
+            Round::of(events).send(self, now).await
+        }
+        .boxed()
     }
 
     fn test(&self, id: String, now: UnixMillis) -> BoxFuture<'_, Result<(), Failure>> {
         let body = json!({ "type": "webhook.test", "timestamp": rfc3339(now), "data": { "webhook": self.name } });
-        async move { self.sender.send(&id, now, Bytes::from(body.to_string())).await }.boxed()
+        async move {
+            self.sender.refresh().await;
+            self.sender.send(&id, now, Bytes::from(body.to_string())).await
+        }
+        .boxed()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sends one message to a webhook.
 
 use std::error::Error;
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +10,16 @@ use bytes::Bytes;
 use http::uri::Scheme;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::crypto::aws_lc_rs;
+use rustls::{ClientConfig, RootCertStore};
 use store::UnixMillis;
 
-use super::signing::Secrets;
+use super::current::CurrentSecrets;
 use crate::delivery::{Allowed, AllowedResolver, Failure};
 use crate::network::Network;
 
@@ -74,7 +77,7 @@ impl Destination {
 /// Sends messages to one webhook.
 pub(crate) struct Sender {
     destination: Destination,
-    secrets: Secrets,
+    secrets: CurrentSecrets,
     client: Client<HttpsConnector<HttpConnector<AllowedResolver>>, Full<Bytes>>,
     attempt_max: Duration,
 }
@@ -82,14 +85,15 @@ pub(crate) struct Sender {
 impl Sender {
     /// A sender whose attempts take at most `attempt_max` each.
     ///
-    /// Errors: the system's root certificates cannot be read.
-    pub(crate) fn new(destination: Destination, secrets: Secrets, attempt_max: Duration) -> std::io::Result<Self> {
+    /// Errors: the destination has TLS, and the system's root certificates cannot be read.
+    pub(super) fn new(destination: Destination, secrets: CurrentSecrets, attempt_max: Duration) -> io::Result<Self> {
         let resolver = AllowedResolver { inner: GaiResolver::new(), allowed: destination.allowed.clone() };
         let mut connector = HttpConnector::new_with_resolver(resolver);
         connector.enforce_http(false);
         connector.set_connect_timeout(Some(attempt_max));
         connector.set_nodelay(true);
-        let builder = HttpsConnectorBuilder::new().with_native_roots()?.https_or_http().enable_http1();
+        let tls = tls_config(destination.uri.scheme() == Some(&Scheme::HTTPS))?;
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
         let client = Client::builder(TokioExecutor::new())
             .http1_max_buf_size(RESPONSE_BYTES_MAX)
             .pool_timer(TokioTimer::new())
@@ -100,6 +104,11 @@ impl Sender {
 
     pub(crate) fn destination(&self) -> &Destination {
         &self.destination
+    }
+
+    /// Reads the secrets again, if they are in a file. Messages from now on are signed with them.
+    pub(super) async fn refresh(&self) {
+        self.secrets.refresh().await;
     }
 
     /// Sends a message at `now`, once. It does not follow redirections (Standard Webhooks counts
@@ -124,6 +133,19 @@ impl Sender {
         let _ = tokio::time::timeout(BODY_MAX, Limited::new(body, RESPONSE_BYTES_MAX).collect()).await;
         judge(head.status, &head.headers, now)
     }
+}
+
+/// TLS that trusts what the system trusts. A small image has no certificates, and without TLS none
+/// is needed.
+fn tls_config(is_encrypted: bool) -> io::Result<ClientConfig> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?;
+    let builder = match is_encrypted {
+        true => builder.with_native_roots()?,
+        false => builder.with_root_certificates(RootCertStore::empty()),
+    };
+    Ok(builder.with_no_client_auth())
 }
 
 /// What a response means ("Deliverability and reliability").

@@ -660,6 +660,39 @@ async fn the_secret_may_be_in_a_file() {
     assert!(hook.secrets().unwrap_err().contains("cannot be read"));
 }
 
+#[tokio::test]
+async fn messages_are_signed_with_what_the_file_has_then_or_with_the_last_secrets_that_it_had() {
+    let receiver = willing().await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    std::fs::write(&file, SECRET).unwrap();
+    let text = format!("name = \"index\"\nurl = \"{}\"\nsecret_file = {file:?}", receiver.url);
+    let server = server(config(vec![toml_hook(&text)])).await;
+    let _delivering = server.begin().await;
+    let other = format!("whsec_{}", "A".repeat(32));
+    let both = format!("{SECRET}\n{other}\n");
+    let (both, other) = (both.as_str(), other.as_str());
+    // What is written into the file, and what signs then.
+    let turns = [(Some(SECRET), SECRET), (Some(both), both), (Some("half"), both), (None, both), (Some(other), other)];
+    for (count, (written, signing)) in (1..).zip(turns) {
+        match written {
+            Some(text) => std::fs::write(&file, text).unwrap(),
+            None => std::fs::remove_file(&file).unwrap(),
+        }
+        server.put(&format!("a{count}")).await;
+        let message = receiver.until(count).await.remove(count - 1);
+        let secrets = Secrets::parse(signing).unwrap();
+        let signed = secrets.sign(&message.id, message.timestamp_s, message.body.as_bytes());
+        assert_eq!(message.signature, signed, "{count}");
+    }
+    std::fs::write(&file, SECRET).unwrap();
+    let tested = server.ask(Via::AdminSocket, Method::POST, "/admin/webhooks/index/test").await.1;
+    assert_eq!(tested["accepted"], true);
+    let test = receiver.until(6).await.remove(5);
+    let signed = Secrets::parse(SECRET).unwrap().sign(&test.id, test.timestamp_s, test.body.as_bytes());
+    assert_eq!(test.signature, signed);
+}
+
 /// A receiver that accepts what comes at its own pace never gets more at once than is allowed.
 #[tokio::test]
 async fn few_messages_are_on_their_way_at_once() {

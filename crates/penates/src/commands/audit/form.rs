@@ -75,7 +75,12 @@ pub(super) struct Top {
     /// Number of records that cannot be read.
     damaged: u64,
     volumes: Vec<(String, u64)>,
+    /// By how much the number of a volume may be too low. An earlier server counts exactly.
+    #[serde(default)]
+    volumes_margin: u64,
     requesters: Vec<(String, u64)>,
+    #[serde(default)]
+    requesters_margin: u64,
 }
 
 /// Prints the most requested volumes; returns how many records cannot be read.
@@ -88,7 +93,9 @@ pub(super) fn show_top(top: &Top, form: OutputArgs, output: &mut Output) -> anyh
             "requests": top.requests,
             "damaged": top.damaged,
             "volumes": counted("id", &top.volumes),
+            "volumes_margin": top.volumes_margin,
             "requesters": counted("name", &top.requesters),
+            "requesters_margin": top.requesters_margin,
         }))?;
         return Ok(top.damaged);
     }
@@ -98,6 +105,11 @@ pub(super) fn show_top(top: &Top, form: OutputArgs, output: &mut Output) -> anyh
     output.table(&["requests", "volume"], &rows(&top.volumes))?;
     output.line("")?;
     output.table(&["requests", "requester"], &rows(&top.requesters))?;
+    for (counted, margin) in [("volume", top.volumes_margin), ("requester", top.requesters_margin)] {
+        if margin > 0 {
+            output.line(format!("\nthe requests of each {counted} are approximate: up to {margin} may be missing"))?;
+        }
+    }
     if top.damaged > 0 {
         output.line(format!("\n{} records cannot be read and are not counted", top.damaged))?;
     }

@@ -20,6 +20,7 @@ use super::lines::{Line, next_line, too_long};
 use crate::cli::WriteArgs;
 use crate::client;
 use crate::exit::CliError;
+use crate::output::Output;
 use crate::progress;
 use crate::reach::Reached;
 
@@ -69,7 +70,9 @@ pub async fn run(args: ImportArgs) -> anyhow::Result<()> {
     bar.finish_and_clear();
     reached.close().await?;
     let Imported { stored, refused } = imported?;
-    println!("{stored} stored, {refused} refused");
+    let mut output = Output::stdout();
+    output.line(format!("{stored} stored, {refused} refused"))?;
+    output.finish()?;
     if refused > 0 { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
 

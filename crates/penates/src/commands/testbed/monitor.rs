@@ -11,6 +11,7 @@ use testbed::record::Machine;
 use tokio::net::TcpListener;
 
 use crate::exit::{CliError, full_message};
+use crate::output::Output;
 
 /// Arguments of `penates testbed monitor`.
 #[derive(Debug, Args)]
@@ -79,7 +80,9 @@ pub async fn run(args: MonitorArgs) -> anyhow::Result<()> {
         settings: args.settings(),
     };
     let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
-    println!("Listening on {}", listener.local_addr()?);
+    let mut output = Output::stdout();
+    output.line(format!("Listening on {}", listener.local_addr()?))?;
+    output.finish()?;
     match monitor.serve(listener, |error| note!("penates: {}", full_message(error))).await {}
 }
 

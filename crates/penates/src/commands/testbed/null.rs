@@ -8,6 +8,8 @@ use clap::Args;
 use testbed::null::Null;
 use tokio::net::TcpListener;
 
+use crate::output::Output;
+
 /// Arguments of `penates testbed null`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
@@ -27,6 +29,8 @@ pub struct NullArgs {
 /// Serves until it is killed.
 pub async fn run(args: NullArgs) -> anyhow::Result<()> {
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("listening on {}", args.listen))?;
-    println!("Listening on http://{}/", listener.local_addr()?);
+    let mut output = Output::stdout();
+    output.line(format!("Listening on http://{}/", listener.local_addr()?))?;
+    output.finish()?;
     match Null::new(args.body_bytes, args.delay).serve(listener).await {}
 }

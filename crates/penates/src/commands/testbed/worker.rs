@@ -10,6 +10,7 @@ use testbed::record::Machine;
 use testbed::worker::{Worker, WorkerError};
 
 use crate::exit::{CliError, full_message};
+use crate::output::Output;
 
 /// The token of workers that a coordinator starts itself.
 pub const TOKEN_VARIABLE: &str = "PENATES_TESTBED_TOKEN";
@@ -46,7 +47,9 @@ pub fn run(args: WorkerArgs) -> anyhow::Result<()> {
         set_parent_process_death_signal(Some(Signal::KILL))?;
     }
     let listener = TcpListener::bind(args.listen).with_context(|| format!("listening on {}", args.listen))?;
-    println!("Listening on {}", listener.local_addr()?);
+    let mut output = Output::stdout();
+    output.line(format!("Listening on {}", listener.local_addr()?))?;
+    output.finish()?;
     // The load has a runtime of its own, on a thread that does nothing else.
     let working = std::thread::spawn(move || {
         let worker = Worker { token, program: super::measure::program()?, machine: Machine::find(None) };
