@@ -27,14 +27,17 @@ const HOLDER_PAUSE: Duration = Duration::from_millis(50);
 /// How a command that writes makes a store.
 const INIT: &str = "--init makes a new one";
 
+/// How it makes one in a folder that has other files.
+const INIT_BESIDE: &str = "It has other files, and --init makes a store beside them";
+
 /// What to do if there is no store yet.
 #[derive(Clone, Copy, Debug)]
 enum IfVacant {
     /// Make one.
     Create,
-    /// Make one in the default folder, and report it elsewhere: a folder that somebody has named
-    /// may be a disk that is not mounted. A second store there would look like a library that has
-    /// lost its data.
+    /// Make one in the default folder, unless that has other files, and report it elsewhere: a
+    /// folder that somebody has named may be a disk that is not mounted. A second store there would
+    /// look like a library that has lost its data.
     CreateDefault,
     /// Report it.
     Refuse,
@@ -48,14 +51,22 @@ impl IfVacant {
     /// Refuses a folder that has no store and gets none.
     fn check(self, loaded: &Loaded) -> anyhow::Result<()> {
         let StoreLocation::Folder(folder) = loaded.settings.place() else { return Ok(()) };
-        match self {
-            Self::Refuse => Ok(local::require_store(folder)?),
-            _ if local::has_store(folder) => Ok(()),
-            // A new store would replace what a restore has begun.
-            _ if store_embedded::has_unfinished_restore(folder) => Err(local::no_store(folder, INIT).into()),
-            Self::CreateDefault if !loaded.is_default("store.path") => Err(local::no_store(folder, INIT).into()),
-            Self::Create | Self::CreateDefault => Ok(()),
+        if matches!(self, Self::Refuse) {
+            return Ok(local::require_store(folder)?);
         }
+        if local::has_store(folder)? {
+            return Ok(());
+        }
+        let is_default_only = matches!(self, Self::CreateDefault);
+        // A new store would replace what a restore has begun.
+        let maker = if local::has_unfinished_restore(folder)? || is_default_only && !loaded.is_default("store.path") {
+            INIT
+        } else if is_default_only && !local::is_vacant(folder) && !local::is_half_made(folder) {
+            INIT_BESIDE
+        } else {
+            return Ok(());
+        };
+        Err(local::no_store(folder, maker).into())
     }
 }
 
@@ -146,10 +157,11 @@ pub fn holder(settings: &Settings, otherwise: &str) -> anyhow::Result<Client> {
         return Err(CliError::Usage(format!("a server of a Cassandra store has no socket: {otherwise}")).into());
     };
     let socket = socket_path(folder);
-    if !socket.exists() {
-        return Err(CliError::Unreachable(format!("no server holds {}", folder.display())).into());
+    match socket.try_exists() {
+        Ok(true) => Ok(Client::socket(socket)),
+        Ok(false) => Err(CliError::Unreachable(format!("no server holds {}", folder.display())).into()),
+        Err(error) => Err(local::cannot_look(folder, &error).into()),
     }
-    Ok(Client::socket(socket))
 }
 
 /// A client for the data, and the store to close at the end of the command.
@@ -184,6 +196,8 @@ impl Reached {
         let store = &args.reach.store;
         if args.reach.server().is_none()
             && let StoreLocation::Folder(folder) = settings::load(store, Flags::of(store)?)?.settings.place()
+            // What opens the store refuses it.
+            && local::refuse_root(folder).is_ok()
             && let Some(mark) = LoadMark::begin(folder, source).with_context(|| folder.display().to_string())?
         {
             let open = async |settings: &Settings| local::open_store_of_loads(settings).await;

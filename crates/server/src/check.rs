@@ -34,14 +34,7 @@ impl Finding {
 
 /// Opens the files that the settings of the server name.
 pub fn check_files(config: &Config) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    let is_tls_used = config.listen.tls.is_some() || config.records.tls;
-    if let (Some(cert), Some(key), true) = (&config.listen.tls_cert, &config.listen.tls_key, is_tls_used) {
-        match certificate::read(cert, key, Timestamp::now()) {
-            Ok(certificate) => findings.extend(certificate.findings),
-            Err(error) => findings.push(Finding::fault(error.to_string())),
-        }
-    }
+    let mut findings = check_certificate(config);
     for webhook in &config.feed.webhooks {
         if let Err(reason) = webhook.secrets() {
             findings.push(Finding::fault(format!("webhook `{}`: {reason}", webhook.name)));
@@ -57,6 +50,21 @@ pub fn check_files(config: &Config) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Reads the certificate and its key, if they are named. What is wrong with them is a fault if an own
+/// address speaks TLS. Otherwise the service manager may open a port that does, or they are left over.
+fn check_certificate(config: &Config) -> Vec<Finding> {
+    let (Some(cert), Some(key)) = (&config.listen.tls_cert, &config.listen.tls_key) else { return Vec::new() };
+    let findings = match certificate::read(cert, key, Timestamp::now()) {
+        Ok(certificate) => certificate.findings,
+        Err(error) => vec![Finding::fault(error.to_string())],
+    };
+    if config.listen.tls.is_some() || config.records.listen.is_some() && config.records.tls {
+        return findings;
+    }
+    let of_others = |what| Finding::warning(format!("{what} (for a port that the service manager opens)"));
+    findings.into_iter().map(|finding| of_others(finding.what)).collect()
 }
 
 /// Tries to listen on each address. That it is in use is a warning: the server itself may run. Two
@@ -125,6 +133,23 @@ mod tests {
         ] {
             assert!(!clash(one, other) && !clash(other, one), "{one} {other}");
         }
+    }
+
+    #[test]
+    fn a_certificate_is_read_also_where_the_service_manager_may_open_the_port() {
+        let mut config = Config::default();
+        config.listen.tls = None;
+        assert_eq!(check_files(&config), []);
+        config.listen.tls_cert = Some("/nonexistent/cert.pem".into());
+        config.listen.tls_key = Some("/nonexistent/key.pem".into());
+        let found = check_files(&config);
+        let [Finding { is_fault: false, what }] = &found[..] else { panic!("{found:?}") };
+        assert!(what.contains("/nonexistent/") && what.ends_with("that the service manager opens)"), "{what}");
+        config.records.tls = true;
+        assert_eq!(check_files(&config), found, "there is no address for records");
+        config.records.listen = Some("127.0.0.1:0".parse().unwrap());
+        let found = check_files(&config);
+        assert!(matches!(&found[..], [Finding { is_fault: true, what }] if !what.contains("service")), "{found:?}");
     }
 
     #[test]

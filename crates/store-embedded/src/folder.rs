@@ -14,13 +14,15 @@
 //!
 //! A store is made within `making` and moved to its place when it is complete: first `db`, then
 //! `format`. So whenever the process dies, the next start makes it again or finishes it. A `db`
-//! with neither `format` nor `making/format` beside it has lost its own.
+//! with neither `format` nor `making/format` beside it has lost its own. A `making` or `cuts` with
+//! neither `lock` nor `format` nor a database in `db` beside it is somebody else's: `lock` is made
+//! first.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use store::{FormatLevel, Lane, StoreError, StoreResult};
+use store::{Cut, FormatLevel, Lane, StoreError, StoreResult};
 
 use crate::cut::folder::clear;
 use crate::files::{io_error, sync_folder};
@@ -30,9 +32,14 @@ use crate::{opening, private};
 /// The folder in which a backup is restored.
 const RESTORING: &str = "restoring";
 
+/// The folder in which a store is made.
+const MAKING: &str = "making";
+
 /// Whether a backup was begun to be restored into a folder, and the store is not there yet.
-pub fn has_unfinished_restore(folder: &Path) -> bool {
-    folder.join(RESTORING).exists() && !folder.join("format").exists()
+///
+/// Errors: the folder cannot be looked into, as that of another user.
+pub fn has_unfinished_restore(folder: &Path) -> io::Result<bool> {
+    Ok(folder.join(RESTORING).try_exists()? && !folder.join("format").try_exists()?)
 }
 
 /// The name of the format, without its version.
@@ -79,12 +86,16 @@ impl Drop for Folder {
 impl Folder {
     /// Locks a folder, makes a store of the newest level in it if there is none, and checks its
     /// format before anything else is opened. `make` makes the database of a lane.
+    ///
+    /// Errors: [`StoreError::Invalid`] if no process ever made a store there, and the folder has
+    /// something that a store would delete.
     pub(crate) fn hold(
         path: &Path,
         newest: FormatLevel,
         make: impl Fn(&Path, Lane) -> StoreResult<()>,
     ) -> StoreResult<Self> {
         private::create_folders(path).map_err(|source| io_error("making the data folder", path, source))?;
+        refuse_foreign(path)?;
         let mut folder = Self::locked(path, newest)?;
         folder.finish_making()?;
         clear(path);
@@ -192,7 +203,7 @@ impl Folder {
     }
 
     fn making(&self) -> PathBuf {
-        self.path.join("making")
+        self.path.join(MAKING)
     }
 
     fn restoring(&self) -> PathBuf {
@@ -332,6 +343,24 @@ impl Folder {
     }
 }
 
+/// Refuses a folder in which no process made a store, if it has a folder whose contents a store
+/// would delete as leftovers of its own.
+fn refuse_foreign(path: &Path) -> StoreResult<()> {
+    let is_there = |name: &&str| fs::symlink_metadata(path.join(name)).is_ok();
+    // These first: a process that makes a store makes its lock before them.
+    let foreign: Vec<&str> = [MAKING, Cut::FOLDER].into_iter().filter(is_there).collect();
+    // Others name a folder `db` too.
+    let has_database = || Lane::ALL.iter().any(|lane| path.join("db").join(lane.name()).is_dir());
+    if foreign.is_empty() || ["lock", "format"].iter().any(is_there) || has_database() {
+        return Ok(());
+    }
+    let (folder, names) = (path.display(), foreign.join("` and `"));
+    Err(StoreError::Invalid(format!(
+        "{folder} has no store, but it has `{names}`, which a store there would delete: name another folder, or rename \
+         what is there"
+    )))
+}
+
 fn another_format(folder: &Path, found: &str, newest: FormatLevel) -> StoreError {
     let found = found.trim_end().chars().take(80).collect();
     StoreError::Format { location: folder.display().to_string(), found, expected: formats(newest) }
@@ -431,6 +460,37 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_without_a_store_keeps_what_has_the_name_of_a_part_of_a_store() {
+        let dumps = Some("db/dumps");
+        for (name, other) in [(MAKING, None), (Cut::FOLDER, None), (MAKING, dumps), (Cut::FOLDER, dumps)] {
+            let folder = tempfile::tempdir().unwrap();
+            let mine = folder.path().join(name).join("mine");
+            fs::create_dir_all(&mine).unwrap();
+            fs::write(mine.join("notes.txt"), "mine").unwrap();
+            let other = other.map(|other| folder.path().join(other));
+            other.iter().for_each(|other| fs::create_dir_all(other).unwrap());
+            let refused = hold(folder.path()).unwrap_err();
+            assert!(matches!(&refused, StoreError::Invalid(what) if what.contains(name)), "{refused}");
+            assert_eq!(fs::read_to_string(mine.join("notes.txt")).unwrap(), "mine");
+            assert!(other.iter().all(|other| other.is_dir()));
+            let found = fs::read_dir(folder.path()).unwrap().count();
+            assert_eq!(found, 1 + other.iter().count(), "something was made there");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_looked_into_is_not_one_without_a_restore() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!has_unfinished_restore(&folder.path().join("missing")).unwrap());
+        fs::create_dir(folder.path().join(RESTORING)).unwrap();
+        assert!(has_unfinished_restore(folder.path()).unwrap());
+        // Root may look everywhere, but nobody looks into a file.
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        has_unfinished_restore(&file).unwrap_err();
+    }
+
+    #[test]
     fn a_store_whose_making_was_interrupted_is_made_again_or_finished() {
         let whole = |folder: &Path| {
             assert!(Lane::ALL.iter().all(|lane| folder.join("db").join(lane.name()).is_dir()));
@@ -440,6 +500,8 @@ mod tests {
         // The maker dies with the second lane, and then with half of the format written.
         for file in ["db/text/0.jnl", "format.unfinished", "format"] {
             let folder = tempfile::tempdir().unwrap();
+            // The lock is the first file that a maker makes.
+            fs::write(folder.path().join("lock"), "").unwrap();
             fs::create_dir_all(folder.path().join("making/db/text")).unwrap();
             fs::write(folder.path().join("making").join(file), "half").unwrap();
             hold(folder.path()).unwrap();

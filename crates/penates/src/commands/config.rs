@@ -1,11 +1,12 @@
 //! `penates config`
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use records::Mode;
 use rustix::fs::Access;
 use serde_json::{Map, Value, json};
 use server::Finding;
+use store::Hidden;
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::commands::serve::ListenArgs;
@@ -68,8 +69,15 @@ pub async fn run(args: ConfigArgs) -> anyhow::Result<()> {
     }
     if args.sample {
         let set = loaded.explain().into_iter().filter(|setting| setting.origin != Origin::Default);
-        output.line(settings::sample(&set.collect::<Vec<_>>()).trim_end())?;
-        return output.finish();
+        let set: Vec<Setting> = set.collect();
+        output.line(settings::sample(&set).trim_end())?;
+        output.finish()?;
+        let hidden = set.iter().filter(|setting| setting.value.to_string().contains(Hidden::SHOWN));
+        let hidden: Vec<&str> = hidden.map(|setting| setting.key.as_str()).collect();
+        if !hidden.is_empty() {
+            note!("not printed, take them over by hand: {}", hidden.join(", "));
+        }
+        return Ok(());
     }
     let mut findings = loaded.settings.check_files();
     if args.check {
@@ -131,9 +139,8 @@ fn check_store(settings: &Settings) -> anyhow::Result<()> {
     if settings.server.records.mode == Mode::Fast {
         bail!("records.mode = \"fast\" is for stores in Cassandra: a data folder has the mode `atomic`");
     }
-    rustix::fs::access(folder, Access::WRITE_OK)
-        .map_err(std::io::Error::from)
-        .with_context(|| format!("the data folder {} cannot be written", folder.display()))
+    let access = rustix::fs::access(folder, Access::WRITE_OK);
+    Ok(access.map_err(|error| local::no_access(folder, "written", &error.into()))?)
 }
 
 /// Prints what was found. One fault is an error.

@@ -50,7 +50,7 @@ async fn in_folder(args: &InitArgs, settings: &Settings) -> anyhow::Result<Strin
         let what = "--replication and --dry-run are for stores in a Cassandra cluster";
         return Err(CliError::Usage(format!("{folder} is a folder: {what}")).into());
     }
-    let vacant = !local::has_store(&settings.path);
+    let vacant = !local::has_store(&settings.path)?;
     let store = local::open_store(settings).await.map_err(local::cannot_open)?;
     store.close().await?;
     Ok(if vacant { format!("made a store in {folder}") } else { format!("the store in {folder} is there already") })

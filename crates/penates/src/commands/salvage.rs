@@ -46,6 +46,7 @@ pub async fn run(args: SalvageArgs) -> anyhow::Result<()> {
     // It gets its name when it is complete, so that an interrupted salvage is never mistaken for a
     // finished one.
     let unfinished = unfinished(&args.to)?;
+    local::refuse_root(&args.to).map_err(local::cannot_open)?;
     let salvaged = copy(source, unfinished.clone()).await?;
     let set_right = set_right(&settings, &unfinished, &salvaged).await?;
     fs::rename(&unfinished, &args.to).with_context(|| format!("naming {}", args.to.display()))?;
@@ -71,7 +72,7 @@ fn unfinished(to: &Path) -> anyhow::Result<PathBuf> {
     name.push(".unfinished");
     let unfinished = to.with_file_name(name);
     for folder in [to, &unfinished] {
-        if !local::is_vacant(folder) {
+        if !local::is_empty(folder) {
             return Err(CliError::Usage(format!("there is something in {} already", folder.display())).into());
         }
     }

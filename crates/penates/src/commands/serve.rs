@@ -73,9 +73,10 @@ impl ListenArgs {
 
 /// Runs it.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
-    // First of all: opening a large store takes a while, and a signal must not kill the server
-    // then.
+    // First of all: opening a large store takes a while. A hang-up must not kill the server then,
+    // and a request to end must end it, also where it is the first process of a container.
     let hang_ups = HangUps::catch()?;
+    let mut ended = Box::pin(interrupt::asked_to_end()?);
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
     let settings = settings::load(&args.store, flags.clone())?.settings;
@@ -84,14 +85,22 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     let _logging = server::init_logging(&settings.server.log)?;
     server::keep_files_private();
-    let store = local::open_store(&settings).await.map_err(local::cannot_open)?;
+    let store = tokio::select! {
+        biased;
+        opened = local::open_store(&settings) => opened.map_err(local::cannot_open)?,
+        // A thread may go on opening until the process is gone. That harms the store no more than a
+        // kill.
+        () = &mut ended => {
+            note!("Stopped before the store was open.");
+            return Ok(());
+        }
+    };
     let listen = settings.server.listen.clone();
     let again = move || {
         let settings = settings::load(&args.store, flags.clone()).map_err(|error| error.to_string())?.settings;
         Ok(Reread { values: settings.values(), config: settings.server })
     };
     let reload = Reload { hang_ups, values: settings.values(), read: Box::new(again) };
-    let ended = interrupt::asked_to_end()?;
     let served = server::serve_reloading(settings.server, store, reload, report, ended).await;
     served.map_err(|error| cannot_serve(error, &listen))
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::{Args, Subcommand};
 use http::Method;
 use jiff::Timestamp;
@@ -11,6 +10,7 @@ use server::Scopes;
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::client::{self, query_value};
+use crate::exit::CliError;
 use crate::output::{Output, cell};
 use crate::reach::Reached;
 
@@ -102,10 +102,10 @@ pub async fn run(args: TokenArgs) -> anyhow::Result<()> {
 
 async fn create(args: NamedToken) -> anyhow::Result<()> {
     let expires = args.expires.map(|time| Timestamp::now().checked_add(time)).transpose();
-    let expires = expires.context("`--expires` is too far in the future")?;
+    let expires = expires.map_err(|_| CliError::Usage("`--expires` is too far in the future".to_owned()))?;
     if !args.scopes.is_empty() {
         // Before a store is opened: a list may be too long for a request.
-        args.scopes.join(" ").parse::<Scopes>()?;
+        args.scopes.join(" ").parse::<Scopes>().map_err(|error| CliError::Usage(error.to_string()))?;
     }
     let reached = Reached::open_local(&args.store).await?;
     let mut path = format!("/admin/tokens?name={}", query_value(&args.name));

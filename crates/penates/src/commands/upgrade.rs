@@ -46,7 +46,9 @@ pub async fn run(args: UpgradeArgs) -> anyhow::Result<()> {
             let alone = |level| Upgrading { level, servers: Vec::new() };
             match args.check {
                 true => checked(EmbeddedStore::level_of(folder, &options).map(alone)),
-                false => EmbeddedStore::raise_level(folder, &options).map(|[before, now]| (before, alone(now))),
+                false => local::refuse_root(folder)
+                    .and_then(|()| EmbeddedStore::raise_level(folder, &options))
+                    .map(|[before, now]| (before, alone(now))),
             }
         }
     }

@@ -2,6 +2,7 @@
 //! overriding the one before.
 
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use figment::providers::{Env, Format, Serialized, Toml};
@@ -107,7 +108,7 @@ impl From<figment::Error> for SettingsError {
 pub fn load(file: Option<&Path>, flags: impl Provider) -> Result<Loaded, SettingsError> {
     let mut figment = Figment::from(Defaults);
     if let Some(path) = file {
-        figment = figment.merge(Toml::file_exact(path));
+        figment = figment.merge(TomlFile(path));
     }
     let environment = Env::prefixed(ENV_PREFIX).filter(|key| key.as_str().contains("__")).split("__");
     let figment = figment.merge(environment).merge(flags);
@@ -183,6 +184,25 @@ fn origin(metadata: &Metadata, key: &str) -> Origin {
         return Origin::Environment(format!("{ENV_PREFIX}{}", key.replace('.', "__").to_uppercase()));
     }
     Origin::Flag
+}
+
+/// A file. An error in it names the line and does not quote it, because it may have a secret.
+struct TomlFile<'a>(&'a Path);
+
+impl Provider for TomlFile<'_> {
+    fn metadata(&self) -> Metadata {
+        Metadata::from("TOML file", self.0)
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        let text = fs::read_to_string(self.0).map_err(|error| error.to_string())?;
+        let values = Toml::from_str::<Dict>(&text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start));
+            let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1));
+            format!("{}{}", line.unwrap_or_default(), error.message())
+        })?;
+        Ok(Profile::Default.collect(values))
+    }
 }
 
 /// The lowest layer, with a name of its own so that an origin can tell it from the others.
@@ -292,6 +312,20 @@ mod tests {
         Jail::expect_with(|_| {
             let message = load(Some(Path::new("none.toml")), no_flags()).unwrap_err().to_string();
             assert!(message.contains("none.toml"), "{message}");
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn an_error_in_a_file_names_the_line_and_quotes_nothing_of_it() {
+        Jail::expect_with(|jail| {
+            jail.create_file("penates.toml", "[cassandra]\nuser = \"u\"\npassword = geheim\n")?;
+            let message = load(Some(Path::new("penates.toml")), no_flags()).unwrap_err().to_string();
+            assert!(message.contains("line 3: ") && message.contains("penates.toml"), "{message}");
+            assert!(!message.contains("geheim"), "{message}");
+            jail.create_file("penates.toml", "[cassandra]\nuser = \"u\"\npassword = 12345678\n")?;
+            let message = load(Some(Path::new("penates.toml")), no_flags()).unwrap_err().to_string();
+            assert!(message.contains("write it in quotes") && !message.contains("12345678"), "{message}");
             Ok(())
         });
     }

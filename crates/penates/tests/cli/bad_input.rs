@@ -128,6 +128,8 @@ fn invalid_command_lines_have_exit_code_2_and_change_nothing() {
         &["ls", "--config", nowhere.to_str().unwrap()],
         &["audit", "--from", "yesterday"],
         &["import", "--dry-run", "--force", "."],
+        &["token", "create", "x", "--scope", "bogus"],
+        &["token", "create", "x", "--expires", "99999years"],
     ];
     for case in cases {
         let ran = store.run(case).ends_with(2);

@@ -5,15 +5,20 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
+use store_cassandra::testing::not_run;
+
 use crate::harness::*;
 use crate::nginx::Nginx;
+use crate::salvage::files_below;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -146,6 +151,17 @@ fn a_configuration_is_checked_with_the_files_and_addresses_that_it_names() {
     write_certificate(&other, &other_key);
     let mismatch = check(&["--tls-cert", text(&cert), "--tls-key", text(&other_key)]).ends_with(2);
     assert!(mismatch.stderr.contains("the key does not belong to it"), "{}", mismatch.stderr);
+    // No address speaks TLS: systemd may open the port.
+    let by_systemd = |more: &[&str]| {
+        let ports = ["config", "--check", "--listen", "127.0.0.1:0", "--tls-listen", "off"];
+        store.run(&[&ports[..], more].concat())
+    };
+    assert!(by_systemd(&tls).ends_with(0).text().contains("is sound"));
+    let mismatch = by_systemd(&["--tls-cert", text(&cert), "--tls-key", text(&other_key)]).ends_with(0);
+    let what = "the key does not belong to it (for a port that the service manager opens)";
+    assert!(mismatch.stderr.contains("warning: ") && mismatch.stderr.contains(what), "{}", mismatch.stderr);
+    let alone = by_systemd(&["--set", "listen.tls_cert=cert.pem"]).ends_with(2);
+    assert!(alone.stderr.contains("listen.tls_cert and listen.tls_key belong together"), "{}", alone.stderr);
     let nothing =
         Ran::of(penates(&["config", "--check", "--store", "/nowhere/data", "--tls-listen", "off"])).ends_with(2);
     assert!(nothing.stderr.contains("is its disk mounted?"), "{}", nothing.stderr);
@@ -158,6 +174,149 @@ fn a_sample_configuration_is_accepted_as_it_is() {
     let file = store.beside("penates.toml");
     fs::write(&file, Ran::of(penates(&["config", "--sample"])).ends_with(0).stdout).unwrap();
     assert_eq!(store.run(&["config", "--config", text(&file)]).ends_with(0).text(), sample.text());
+}
+
+#[test]
+fn a_sample_names_what_has_secrets_and_is_left_out() {
+    let store = TestStore::vacant();
+    let (earlier, secret) = (store.beside("earlier.toml"), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    let webhook = format!("name = \"index\"\nurl = \"https://index.example.org/\"\nsecret = \"{secret}\"\n");
+    fs::write(
+        &earlier,
+        format!("[data]\nmax_pages = 7\n[ldp]\norigin = \"https://example.org\"\n[[feed.webhooks]]\n{webhook}"),
+    )
+    .unwrap();
+    let sample = Ran::of(penates(&["config", "--sample", "--config", text(&earlier)])).ends_with(0);
+    assert!(sample.text().contains("\nmax_pages = 7\n") && !sample.text().contains(secret), "{}", sample.text());
+    assert_eq!(sample.stderr, "not printed, take them over by hand: feed.webhooks\n");
+}
+
+#[test]
+fn a_secret_that_looks_like_another_kind_of_value_is_refused_and_not_printed() {
+    let store = TestStore::vacant();
+    let with = |password: &str| {
+        let mut config = store.command(&["config", "--name", "cassandra.password"]);
+        config.env("PENATES_CASSANDRA__USER", "u").env("PENATES_CASSANDRA__PASSWORD", password);
+        Ran::of(config)
+    };
+    for password in ["12345678", "007", "true", "1.25", "[56, 78]"] {
+        let refused = with(password).ends_with(2);
+        let says = ["`cassandra.password` (environment PENATES_CASSANDRA__PASSWORD): ", "write it in quotes"];
+        assert!(says.iter().all(|said| refused.stderr.contains(said)), "{}", refused.stderr);
+        assert!(!refused.stderr.contains(password), "{}", refused.stderr);
+    }
+    assert_eq!(with("\"12345678\"").ends_with(0).text(), "(hidden)\n");
+}
+
+#[test]
+fn a_store_in_the_default_folder_is_made_beside_no_other_files_and_deletes_none() {
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    let write = |more: &[&str]| {
+        let mut command = penates(&[&["records", "set", "user:1", "city=Ulm"][..], more].concat());
+        command.current_dir(place.path());
+        Ran::of(command)
+    };
+    let mine = data.join("making/mine");
+    fs::create_dir_all(mine.parent().unwrap()).unwrap();
+    fs::write(&mine, "mine").unwrap();
+    fs::write(data.join("x.csv"), "").unwrap();
+    let refused = write(&[]).ends_with(3);
+    assert!(refused.stderr.contains("It has other files, and --init makes a store"), "{}", refused.stderr);
+    let refused = write(&["--init"]).ends_with(2);
+    assert!(refused.stderr.contains("it has `making`, which a store there would delete"), "{}", refused.stderr);
+    assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 2, "something was made there");
+    // A new disk, and one on which a process died while it made the store.
+    fs::remove_dir_all(&data).unwrap();
+    fs::create_dir_all(data.join("lost+found")).unwrap();
+    write(&[]).ends_with(0);
+    fs::remove_dir_all(&data).unwrap();
+    fs::create_dir_all(data.join("making/db/text")).unwrap();
+    fs::write(data.join("lock"), "").unwrap();
+    write(&[]).ends_with(0);
+    assert!(data.join("format").exists() && !data.join("making").exists());
+}
+
+#[test]
+fn a_store_of_another_user_is_no_missing_one_and_root_leaves_no_files_in_it() {
+    /// A user without rights, as a rule `nobody`.
+    const OTHER_USER: u32 = 65_534;
+    let to_other = |path: &Path| std::os::unix::fs::chown(path, Some(OTHER_USER), Some(OTHER_USER));
+    // In a namespace of users there may be no other one.
+    let is_given = to_other(tempfile::NamedTempFile::new().unwrap().path()).is_ok();
+    if !rustix::process::geteuid().is_root() || !is_given {
+        return not_run("a store of another user: only root can give a folder to one");
+    }
+    let store = TestStore::vacant();
+    store.run(&["init"]).ends_with(0);
+    let (backups, rescued) = (store.beside("backups"), store.beside("rescued"));
+    store.run(&["backup", "create", text(&backups)]).ends_with(0);
+
+    // The folder is root's. The other user gets a program that it can reach.
+    let program = store.beside("penates");
+    let built = env!("CARGO_BIN_EXE_penates");
+    fs::hard_link(built, &program).or_else(|_| fs::copy(built, &program).map(drop)).unwrap();
+    fs::set_permissions(store.beside(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let by_other = |args: &[&str]| {
+        let mut other = Command::new(&program);
+        other.args(store.command(args).get_args()).env_clear().stdin(Stdio::null()).uid(OTHER_USER).gid(OTHER_USER);
+        Ran::of(other)
+    };
+    let check = ["config", "--check", "--listen", "127.0.0.1:0", "--tls-listen", "off"];
+    for args in [&["ls"][..], &["token", "list"], &["init"], &["config", "--running"], &check] {
+        let refused = by_other(args).ends_with(if args.contains(&"--check") { 2 } else { 3 });
+        let says = "belongs to another user (root): run the command as that user (sudo -u root -- penates ...)";
+        assert!(refused.stderr.contains(says), "{args:?}: {}", refused.stderr);
+    }
+
+    // The folder is the other user's, as that of a container may be, and the store in it is root's.
+    to_other(&store.path()).unwrap();
+    store.run(&["ls"]).ends_with(0);
+
+    // All of it is the other user's. A server that runs does the work for root.
+    let give = || {
+        let mut chown = Command::new("chown");
+        chown.arg("-R").arg(OTHER_USER.to_string()).arg(store.path());
+        assert!(chown.status().unwrap().success());
+    };
+    let server = store.serve(&[]);
+    give();
+    store.run(&["ls"]).ends_with(0);
+    assert_eq!(server.stop("TERM").0, 0);
+    give();
+    // Another process of that user has the store open, and may answer soon.
+    let lock = fs::File::open(store.path().join("lock")).unwrap();
+    lock.lock().unwrap();
+    store.run(&["upgrade"]).ends_with(3);
+    lock.unlock().unwrap();
+    let inside = store.path().join("inside");
+    for args in [
+        &["ls"][..],
+        &["token", "create", "reader"],
+        &["records", "set", "user:1", "city=Ulm"],
+        &["init"],
+        &["upgrade"],
+        &["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"],
+        &["salvage", "--to", text(&inside)],
+    ] {
+        let refused = store.run(args).ends_with(2);
+        assert!(refused.stderr.contains("belongs to another user ("), "{args:?}: {}", refused.stderr);
+    }
+    let restore = Ran::of(penates(&["backup", "restore", text(&backups), "--to", text(&inside)])).ends_with(2);
+    assert!(restore.stderr.contains("belongs to another user ("), "{}", restore.stderr);
+    let empty = store.beside("empty");
+    fs::create_dir(&empty).unwrap();
+    to_other(&empty).unwrap();
+    let first = Ran::of(penates(&["init", "--store", text(&empty)])).ends_with(2);
+    assert!(first.stderr.contains("belongs to another user ("), "{}", first.stderr);
+    assert_eq!(fs::read_dir(&empty).unwrap().count(), 0);
+    // What writes nothing there is not refused.
+    store.run(&["upgrade", "--check"]).ends_with(0);
+    store.run(&["salvage", "--to", text(&rescued)]).ends_with(0);
+    let owners = files_below(&store.path()).into_iter().map(|file| (fs::metadata(&file).unwrap().uid(), file));
+    let of_root: Vec<_> = owners.filter(|(owner, _)| *owner != OTHER_USER).collect();
+    assert!(of_root.is_empty() && !inside.exists(), "{of_root:?}");
 }
 
 #[test]
@@ -304,6 +463,20 @@ fn a_hang_up_while_the_store_is_opened_does_not_kill_the_server() {
     drop((connection, node));
     wait_until(|| child.try_wait().unwrap().is_some());
     assert_eq!(child.wait().unwrap().code(), Some(3), "it ends because of the store");
+}
+
+#[test]
+fn a_request_to_end_while_the_store_is_opened_ends_the_server() {
+    let store = TestStore::vacant();
+    fs::create_dir(store.path()).unwrap();
+    // Nobody ever writes to it, so a thread of the server waits to read the format.
+    assert!(Command::new("mkfifo").arg(store.path().join("format")).status().unwrap().success());
+    let mut serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
+    let mut child = serve.stderr(Stdio::null()).spawn().unwrap();
+    wait_until(|| store.path().join("lock").exists());
+    signal(&child, "TERM");
+    wait_until(|| child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(0), "the signal killed it");
 }
 
 /// A command in a terminal of its own. Dropping it closes the terminal, as somebody closes a window.

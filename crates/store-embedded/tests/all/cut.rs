@@ -189,6 +189,7 @@ async fn a_cut_during_an_upload_has_no_file_of_it_and_the_copy_forgets_the_uploa
 #[tokio::test]
 async fn a_cut_that_nobody_reads_is_deleted_by_the_next_process_or_the_next_cut() {
     let data = crate::support::folder();
+    open(data.path()).unwrap().close().await.unwrap();
     let cuts = data.path().join(Cut::FOLDER);
     for left in ["half", "whole"] {
         fs::create_dir_all(cuts.join(left).join("db")).unwrap();
@@ -227,7 +228,7 @@ async fn no_store_is_made_where_a_restore_did_not_finish() {
     let refused = open(data.path()).err().unwrap();
     assert!(refused.to_string().contains("did not finish"), "{refused}");
     assert!(data.path().join("restoring").exists());
-    assert!(store_embedded::has_unfinished_restore(data.path()));
+    assert!(store_embedded::has_unfinished_restore(data.path()).unwrap());
 }
 
 /// Copies a folder file by file, as `cp -a` does, with `between` after a number of files.

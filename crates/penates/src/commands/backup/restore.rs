@@ -70,6 +70,7 @@ pub(super) async fn restore(args: RestoreArgs) -> anyhow::Result<()> {
     if is_archive && args.id.is_some() {
         return Err(CliError::Usage("an archive has one backup: name no other".to_owned()).into());
     }
+    local::refuse_root(&args.to).map_err(local::cannot_open)?;
     let (args, (restored, place)) = in_thread(
         move |bar| {
             let restored = match is_archive {

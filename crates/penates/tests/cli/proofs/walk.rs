@@ -431,8 +431,8 @@ fn a_newcomer_installs_serves_behind_tls_watches_backs_up_loses_the_disk_restore
         machine.run(command, false);
     }
     machine.follow("Backups", false);
-    let streamed = Ran::of(penates(&["verify", "--store", machine.path("var/lib/penates/restored").to_str().unwrap()]));
-    assert!(streamed.ends_with(0).text().contains("volumes: 1 sound, 0 damaged"));
+    let streamed = machine.run("penates verify --store /var/lib/penates/restored", false);
+    assert!(streamed.contains("volumes: 1 sound, 0 damaged"), "{streamed}");
 
     // The disk is lost.
     machine.lose_the_disk();
