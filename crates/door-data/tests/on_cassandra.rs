@@ -1,5 +1,5 @@
-//! The door's tests again, over a real Cassandra node that they share; each library has its own
-//! keyspace.
+//! The door's tests again, over a real Cassandra node that they share; each library has a part of a
+//! keyspace of its own.
 #![allow(clippy::unwrap_used)]
 
 #[path = "all/as_of.rs"]

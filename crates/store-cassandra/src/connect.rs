@@ -26,6 +26,10 @@ use crate::schema;
 /// Creating a table takes a busy node seconds, and all nodes have to agree.
 const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The pause between two questions whether all nodes have a change of the schema. A store has a
+/// dozen tables, each of which is one.
+const SCHEMA_PAUSE: Duration = Duration::from_millis(50);
+
 /// A connection that is silent for this time is probed, and closed after the same time again.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 
@@ -48,6 +52,10 @@ pub(crate) async fn session(options: &CassandraOptions) -> StoreResult<Connected
         .keepalive_interval(KEEPALIVE)
         .keepalive_timeout(KEEPALIVE)
         .schema_agreement_timeout(SCHEMA_TIMEOUT)
+        .schema_agreement_interval(SCHEMA_PAUSE)
+        // No session here needs new metadata after it changed the schema, and reading them takes a
+        // dozen queries.
+        .refresh_metadata_on_auto_schema_agreement(false)
         .keyspaces_to_fetch([address.keyspace()]);
     if let Some(credentials) = &options.credentials {
         builder = builder.authenticator_provider(Arc::new(Login(credentials.clone())));

@@ -92,13 +92,9 @@ async fn a_store_outlives_its_node() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings {
-        authentication: true,
-        client_tls: true,
-        commitlog_sync: CommitlogSync::Batch,
-        jvm_options: vec!["-Dcassandra.disk_usage.monitor_interval_ms=100".to_owned()],
-        ..settings()
-    };
+    let mut settings =
+        Settings { authentication: true, client_tls: true, commitlog_sync: CommitlogSync::Batch, ..settings() };
+    settings.jvm_options.push("-Dcassandra.disk_usage.monitor_interval_ms=100".to_owned());
     let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
     let node = Cluster::open(folder.path(), &spec).unwrap();
     node.start_all().unwrap();

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use cluster::{Cluster, ClusterSpec, CommitlogSync, NodeId, Settings, Shape};
 use futures::{StreamExt, TryStreamExt, stream};
 use store::{
-    Call, Class, ContentId, Deadline, Direction, Expect, Guard, NewRow, Outcome, Removal, Row, Scan, Stamp, Step,
-    Store, StoreError, StoreResult, SystemClock, Table,
+    Call, Class, ContentId, Deadline, Direction, Expect, Guard, NewRow, Outcome, PlainValue, Removal, Row, Scan, Stamp,
+    Step, Store, StoreError, StoreResult, SystemClock, Table,
 };
 use store_cassandra::testing::{can_run, settings};
 use store_cassandra::{CassandraOptions, CassandraStore, Home, InitError, Initialised, Levels, Serial};
@@ -86,6 +86,59 @@ async fn record_goes_on(store: &CassandraStore, id: &'static str, value: &'stati
     let all = Scan { from: Bytes::new(), to: None, direction: Direction::Forward, max_bytes: 1 << 10 };
     let found = store.scan(call(PATIENCE), table, &id.into(), all).await.unwrap().rows;
     assert_eq!(found.into_iter().map(|row| row.value).collect::<Vec<_>>(), [value]);
+}
+
+/// A record in mode atomic.
+const ATOMIC: &str = "atomic";
+
+/// A change of a record in mode atomic. It is made only if the record is as it was read.
+async fn replace(store: &CassandraStore, within: Duration, before: Option<Bytes>, then: &str) -> StoreResult<Outcome> {
+    let value = |value: Bytes| PlainValue { value, expires_at: None };
+    let step = Step::Replace {
+        table: Table::Records,
+        partition: ATOMIC.into(),
+        sort: Bytes::new(),
+        expect: before.map(value),
+        then: Some(value(Bytes::copy_from_slice(then.as_bytes()))),
+    };
+    store.run(call(within).of(Class::Record).having_read(), vec![step]).await
+}
+
+/// What that record is.
+async fn record(store: &CassandraStore) -> Option<Bytes> {
+    let call = call(PATIENCE).of(Class::Record);
+    store.get(call, Table::Records, &ATOMIC.into(), &Bytes::new()).await.unwrap().map(|row| row.value)
+}
+
+/// Changes it. Until a node has noticed that others are down, an outcome may be unknown: then the
+/// record is read and changed again.
+async fn record_changes(store: &CassandraStore, then: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let before = record(store).await;
+        if before.as_deref() == Some(then.as_bytes()) {
+            return;
+        }
+        let changed = replace(store, PATIENCE, before, then).await;
+        if matches!(changed, Ok(Outcome::Applied)) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{then}: {changed:?}");
+    }
+}
+
+/// It cannot be changed where it has no home.
+async fn record_is_read_only(store: &CassandraStore) {
+    let error = replace(store, PATIENCE, record(store).await, "homeless").await.unwrap_err();
+    assert!(matches!(&error, StoreError::ReadOnly(_)), "{error}");
+}
+
+/// It cannot be changed while a data center is lost and all of them decide. It is read all the same.
+async fn record_waits_for_the_other(store: &CassandraStore) {
+    let before = record(store).await;
+    let changing = async || replace(store, SHORT, before.clone(), "undecided").await.err();
+    refused(changing, |error| matches!(error, StoreError::Unavailable(_))).await;
+    assert_eq!(record(store).await, before);
 }
 
 /// Waits until a write of one data center is visible in the other.
@@ -214,6 +267,15 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
         assert!(outcomes.iter().filter(|outcome| outcome.is_applied()).count() <= 1, "{outcomes:?}");
         assert!(get(&there, call(PATIENCE).strong(), &head, "head").await.unwrap().is_some(), "{outcomes:?}");
     }
+    // So is one of a record in mode atomic.
+    let race = [&here, &there].map(|store| replace(store, PATIENCE, None, "raced"));
+    let outcomes = futures::future::try_join_all(race).await.unwrap();
+    assert!(outcomes.iter().filter(|outcome| outcome.is_applied()).count() <= 1, "{outcomes:?}");
+    for (store, then) in [(&here, "here"), (&there, "there"), (&home, "home")] {
+        record_changes(store, then).await;
+    }
+    assert_eq!(record(&here).await.unwrap(), "there");
+    record_is_read_only(&away).await;
     // A strong read sees what was just written in the other data center.
     surely(&here, Class::Description, put("strong")).await;
     assert!(get(&there, call(PATIENCE).strong(), "strong", "row").await.unwrap().is_some());
@@ -243,6 +305,7 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
     for store in [&home, &here] {
         record_goes_on(store, "record", "away lost").await;
     }
+    record_changes(&home, "away lost").await;
     surely(&home, Class::Description, make_head("away lost")).await;
     assert!(get(&home, call(PATIENCE).strong(), "away lost", "head").await.unwrap().is_some());
     content_comes_and_goes(&home).await;
@@ -255,6 +318,7 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
     let switching = async || here.run(call(SHORT), vec![make_head("undecided")]).await.err();
     let said = refused(switching, |error| matches!(error, StoreError::Unavailable(_))).await;
     assert!(said.to_uppercase().contains("SERIAL"), "{said}");
+    record_waits_for_the_other(&here).await;
     let reading = async || get(&here, call(SHORT).strong(), "strong", "row").await.err();
     let said = refused(reading, |error| matches!(error, StoreError::Unavailable(_))).await;
     assert!(said.to_uppercase().contains("EACH"), "{said}");
@@ -268,6 +332,7 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
     arrives(&away, "away lost, d", "row").await;
     arrives(&away, "away lost", "head").await;
     surely(&here, Class::Description, make_head("undecided")).await;
+    record_changes(&here, "together again").await;
 
     two.kill(&NODES_HOME);
     // The remaining data center reads, and writes records and content; heads wait for their home.
@@ -280,6 +345,9 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
     for store in [&away, &there] {
         record_goes_on(store, "record", "home lost").await;
     }
+    record_waits_for_the_other(&there).await;
+    record_is_read_only(&away).await;
+    assert!(record(&away).await.is_some());
     let error = away.run(call(PATIENCE), vec![make_head("homeless")]).await.unwrap_err();
     assert!(matches!(&error, StoreError::ReadOnly(_)), "{error}");
     two.start_all();

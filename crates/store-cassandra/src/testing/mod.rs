@@ -47,39 +47,65 @@ pub const DATACENTER: &str = "dc1";
 /// case.
 static MAKING: Semaphore = Semaphore::const_new(2);
 
-/// The node's heap. Each test may make a keyspace, and each table takes the better part of a megabyte
-/// of it.
+/// Options of the Java machines of all nodes here, which live for minutes.
+const SHORT_LIVED: [&str; 4] = [
+    // In its first minutes a node spends a third of its processor time in the second compiler.
+    "-XX:TieredStopAtLevel=1",
+    "-XX:ReservedCodeCacheSize=128m",
+    // Work that each node does every 2 ms, and every five minutes for each table.
+    "-Dcassandra.approximate_time_precision_ms=10",
+    "-Dcassandra.size_recorder_interval=0",
+];
+
+/// Further options of the node that tests share. It makes hundreds of tables, and nothing in it has
+/// to survive a crash.
+const SHARED: [&str; 4] = [
+    // The schema is not flushed at each table, and nothing is synced.
+    "-Dcassandra.unsafesystem=true",
+    "-Dcassandra.skip_sync=true",
+    // A table's histograms have one copy each instead of two.
+    "-Dcassandra.dehr_stripe_count=1",
+    // A node locks its heap into memory when it starts, which takes seconds for all of it.
+    "-Xms512m",
+];
+
+/// Without MBeans a table takes less time, because each has hundreds of them.
+const NO_MBEANS: &str = "-Dorg.apache.cassandra.disable_mbean_registration=true";
+
+/// The node's heap. Each test may make a keyspace, and each table takes some hundred kilobytes of it.
 const HEAP_MIB: u32 = 2_048;
 
 /// The node's memory for prepared statements: its default is 10 MiB, but a store has more than 200
 /// statements, and a process of tests makes more than a hundred stores.
 const PREPARED_STATEMENTS_CACHE: &str = "256MiB";
 
-static NODE: OnceLock<Option<Cluster>> = OnceLock::new();
-
 /// The beginning of the names of nodes' folders; the rest is the process id.
 const FOLDER: &str = "penates-test-node-";
 
 /// The node, started at the first call; `None` if none can be started. That is reported, and is a
-/// failure if `CI` is set.
+/// failure if `CI` is set. It has no MBeans, so `nodetool` cannot ask it: see [`node_with_mbeans`].
 pub fn node() -> Option<&'static Cluster> {
-    let node = NODE.get_or_init(|| {
-        if !can_run() {
-            return None;
-        }
-        // Its schema need not survive a crash, so it need not be flushed at each of hundreds of
-        // tables.
-        let jvm_options = vec!["-Dcassandra.unsafesystem=true".to_owned()];
-        let mut settings = Settings { jvm_options, heap_mib: Some(HEAP_MIB), ..settings() };
-        settings.yaml.insert("prepared_statements_cache_size".to_owned(), PREPARED_STATEMENTS_CACHE.into());
-        let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
-        remove_left_folders();
-        let folder = std::env::temp_dir().join(format!("{FOLDER}{}", std::process::id()));
-        let node = Cluster::open(folder, &spec).unwrap();
-        node.start_all().unwrap();
-        Some(node)
-    });
-    node.as_ref()
+    static NODE: OnceLock<Option<Cluster>> = OnceLock::new();
+    NODE.get_or_init(|| can_run().then(|| started("usual", &[NO_MBEANS]))).as_ref()
+}
+
+/// Like [`node`], but another node, with MBeans, for `nodetool`.
+pub fn node_with_mbeans() -> Option<&'static Cluster> {
+    static NODE: OnceLock<Option<Cluster>> = OnceLock::new();
+    NODE.get_or_init(|| can_run().then(|| started("with_mbeans", &[]))).as_ref()
+}
+
+/// Starts a node that the process shares, in a folder of its own.
+fn started(name: &str, jvm_options: &[&str]) -> Cluster {
+    let mut settings = Settings { heap_mib: Some(HEAP_MIB), ..settings() };
+    settings.jvm_options.extend(SHARED.iter().chain(jvm_options).map(|option| (*option).to_owned()));
+    settings.yaml.insert("prepared_statements_cache_size".to_owned(), PREPARED_STATEMENTS_CACHE.into());
+    let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
+    remove_left_folders();
+    let of_process = std::env::temp_dir().join(format!("{FOLDER}{}", std::process::id()));
+    let node = Cluster::open(of_process.join(name), &spec).unwrap();
+    node.start_all().unwrap();
+    node
 }
 
 /// Deletes the folders of processes that have ended.
@@ -94,10 +120,11 @@ fn remove_left_folders() {
     }
 }
 
-/// The usual settings of nodes, but with a long time limit for starting, since test machines are
-/// busy.
+/// The usual settings of nodes, for ones that live for minutes, and with a long time limit for
+/// starting, since test machines are busy.
 pub fn settings() -> Settings {
-    Settings { up_within: Duration::from_secs(900), ..Settings::default() }
+    let jvm_options = SHORT_LIVED.map(str::to_owned).to_vec();
+    Settings { jvm_options, up_within: Duration::from_secs(900), ..Settings::default() }
 }
 
 /// Whether nodes can be started here. If not, that is reported.

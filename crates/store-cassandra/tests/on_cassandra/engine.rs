@@ -14,7 +14,7 @@ use store::{
     Call, Class, Clock, Deadline, Direction, Durability, Expect, Guard, ManualClock, NewRow, Outcome, PlainValue,
     Removal, Row, Scan, Stamp, Step, Store, StoreError, StoreResult, SystemClock, Table, UnixMillis,
 };
-use store_cassandra::testing::fresh_options;
+use store_cassandra::testing::{fresh_options, shared_store};
 use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, Initialised, Level, Levels, Replication};
 
 const TABLE: Table = Table::Objects;
@@ -373,4 +373,38 @@ async fn a_server_goes_on_after_what_it_replaced_unless_another_clock_is_far_ahe
         put_by_clock(usual.as_ref(), "next").await;
         assert_eq!(record(ahead.as_ref()).await.unwrap(), last);
     }
+}
+
+/// Tests of other crates share a keyspace, and each has a part of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_a_keyspace_walks_and_scans_its_own_partitions_alone() {
+    let Some(store) = shared_store(Arc::new(SystemClock)).await else { return };
+    let other = shared_store(Arc::new(SystemClock)).await.unwrap();
+    let mut names: BTreeSet<Bytes> = (0..40).map(|number| Bytes::from(format!("p{number}"))).collect();
+    for partition in names.iter().cloned() {
+        let rows = vec![NewRow::new("a", "v")];
+        applied(store.as_ref(), vec![Step::Put { table: TABLE, partition, rows }]).await;
+    }
+    applied(other.as_ref(), vec![put(vec![NewRow::new("a", "other")])]).await;
+    let (partition, rows) = (Bytes::from("p7"), Removal::Range(Bytes::new(), None));
+    names.remove(&partition);
+    applied(store.as_ref(), vec![Step::Remove { table: TABLE, partition, rows }]).await;
+
+    let (mut walked, mut from) = (Vec::new(), None);
+    loop {
+        let page = store.walk(call(), TABLE, from, 7).await.unwrap();
+        assert!(page.partitions.len() <= 7, "{page:?}");
+        walked.extend(page.partitions);
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!(walked.len(), names.len(), "each comes once");
+    assert_eq!(walked.into_iter().collect::<BTreeSet<_>>(), names);
+
+    let all = || Scan { from: Bytes::new(), to: None, direction: Direction::Forward, max_bytes: 1 << 20 };
+    let scans = ["p1", "p7", "p", "p2"].map(|name| (TABLE, Bytes::from(name), all())).to_vec();
+    let pages = store.scan_many(call(), scans).await.unwrap();
+    assert_eq!(pages.iter().map(|page| page.rows.len()).collect::<Vec<_>>(), [1, 0, 0, 1]);
 }

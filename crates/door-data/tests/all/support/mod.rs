@@ -77,7 +77,7 @@ async fn over(
 /// Cassandra. If no node can be started, that is reported, and the tests use the embedded engine.
 async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     if env!("CARGO_CRATE_NAME") == "on_cassandra"
-        && let Some(store) = store_cassandra::testing::fresh_store(clock.clone()).await
+        && let Some(store) = store_cassandra::testing::shared_store(clock.clone()).await
     {
         return store;
     }

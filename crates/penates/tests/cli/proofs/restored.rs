@@ -60,7 +60,7 @@ fn load(node: &Cluster, data: &Path, copied: &Path) {
 #[test]
 #[ignore = "nodetool starts a Java machine for each table: `cargo xtask proofs` runs it"]
 fn a_keyspace_is_restored_from_the_copy_of_a_snapshot_and_of_what_was_flushed_since() {
-    let Some(node) = testing::node() else { return };
+    let Some(node) = testing::node_with_mbeans() else { return };
     let keyspace = format!("cassandra://{}/{KEYSPACE}", node.contact_points()[0]);
     let run = |args: &[&str]| Ran::of(penates(&[args, &["--store", &keyspace]].concat()));
     let done = |args: &[&str]| run(args).ends_with(0);
