@@ -31,7 +31,8 @@ pub struct Change {
     pub fresh: Option<Gain>,
     /// What to do to `cassandra.yaml`; and what leads back.
     pub yaml: Vec<(String, String)>,
-    /// A statement for the table; and the one that leads back.
+    /// A statement for the table; and the one that leads back, with words for each option of which
+    /// no run has read the default.
     pub alter_table: Option<(String, String)>,
     /// What to do to the options of the Java machine; and what leads back.
     pub jvm: Vec<(String, String)>,
@@ -97,7 +98,7 @@ impl Change {
     }
 
     fn write_out(&mut self, plan: &Plan, defaults: &BTreeMap<String, String>) {
-        let (mut to, mut back) = (Vec::new(), Vec::new());
+        let (mut to, mut back, mut unread) = (Vec::new(), Vec::new(), Vec::new());
         for (name, value) in self.setting.0.clone() {
             let Some(factor) = plan.factor(&name) else { continue };
             let before = defaults.get(&name);
@@ -116,7 +117,10 @@ impl Change {
                     let in_cql = |value: &str| value::option(&name, value).unwrap_or_else(|| value.to_owned());
                     let option = |value: &str| format!("{name} = {}", in_cql(value));
                     to.push(option(&value));
-                    back.extend(before.map(|before| option(before)));
+                    match before {
+                        Some(before) => back.push(option(before)),
+                        None => unread.push(name.clone()),
+                    }
                     let configuration = plan.node.memtable(&value).filter(|_| name == catalogue::MEMTABLE);
                     self.yaml.extend(configuration.map(|configuration| memtable(&value, &configuration)));
                 }
@@ -147,8 +151,7 @@ impl Change {
             }
         }
         if !to.is_empty() {
-            let alter = |options: &[String]| format!("ALTER TABLE keyspace.table WITH {};", options.join(" AND "));
-            self.alter_table = Some((alter(&to), alter(&back)));
+            self.alter_table = Some((alter(&to), altered_back(&back, &unread)));
         }
     }
 }
@@ -188,6 +191,20 @@ fn yaml(factor: &Factor, value: &str, before: Option<&String>) -> (String, Strin
         None => format!("set {name} as it was, or delete it{}", was.replace("was", "by itself it is")),
     };
     (format!("{}{was}{old}", set(value)), back)
+}
+
+/// The statement that gives a table these options.
+fn alter(options: &[String]) -> String {
+    format!("ALTER TABLE keyspace.table WITH {};", options.join(" AND "))
+}
+
+/// What leads a table back: a statement with these options, and words for those of which no run has
+/// read the default. Without any option there is no statement.
+fn altered_back(options: &[String], unread: &[String]) -> String {
+    let statement = (!options.is_empty()).then(|| alter(options));
+    let why = "no run has read its default, so note what the table has before you change it";
+    let missing = unread.iter().map(|name| format!("no statement can be given for {name}: {why}."));
+    statement.into_iter().chain(missing).collect::<Vec<_>>().join(" ")
 }
 
 /// What to do to `cassandra.yaml` so that tables can name a memtable, and what leads back.
@@ -303,5 +320,18 @@ mod tests {
         let expected = "compression = {'chunk_length_in_kb': '16', 'class': 'LZ4Compressor'} AND memtable = 'trie';";
         assert!(to.ends_with(expected), "{to}");
         assert_eq!(change.yaml[0].0, "have trie: {class_name: TrieMemtable} below memtable: configurations");
+    }
+
+    #[test]
+    fn what_leads_a_table_back_has_the_defaults_that_are_known_and_words_for_the_others() {
+        let (tiered, leveled) = ("{'class': 'SizeTieredCompactionStrategy'}", "{'class': 'LeveledCompactionStrategy'}");
+        let back = |compaction| {
+            let plain = ("compression", None, "{'enabled': 'false'}");
+            changed_to(&[("compaction", compaction, leveled), plain]).alter_table.unwrap().1
+        };
+        let words = "no statement can be given for compression: no run has read its default, so note what the table \
+                     has before you change it.";
+        assert_eq!(back(Some(tiered)), format!("ALTER TABLE keyspace.table WITH compaction = {tiered}; {words}"));
+        assert_eq!(back(None), format!("{} {words}", words.replace("compression", "compaction")));
     }
 }

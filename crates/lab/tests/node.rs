@@ -1,9 +1,9 @@
-//! Whole studies on real nodes: two factors, one load, two short repeats on one node, and two nodes
-//! in containers. They ask nothing of the speed of the machine.
+//! Whole studies on real nodes: two factors, two mixes and three short repeats on one node, and two
+//! nodes in containers. They ask nothing of the speed of the machine.
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
@@ -18,9 +18,10 @@ use lab::factor::Setting;
 use lab::node::Node;
 use lab::plan::{Plan, Restart};
 use lab::recommend::recommend;
-use lab::rig::{Rig, RigError};
+use lab::rig::{Rig, RigError, THROTTLE};
+use lab::schedule::first_stage;
 use lab::study::OpenStudy;
-use lab::workload::{Data, PageCache, Partitions};
+use lab::workload::{Data, PageCache, Partitions, Workload};
 use lab::yaml::{Edits, YamlError, edited};
 use scylla::client::session_builder::SessionBuilder;
 use walkdir::WalkDir;
@@ -42,20 +43,25 @@ fn report_not_run(missing: &str) {
     }
 }
 
+/// Options of Java with which a node starts in less time: it compiles once, and does not measure
+/// again what Cassandra 5.0 counts for a partition of a memtable. These bytes are what it measures.
+const QUICK: [&str; 2] = ["-XX:TieredStopAtLevel=1", "-Dcassandra.memtable.row_overhead_size=181"];
+
 /// One factor of a running node and one of the table, so that the node starts once.
 const PLAN: &str = r#"
     name = "small"
-    repeats = 2
+    repeats = 3
     control_every = 0
     confirm = 0
     objective = "p99_ms"
     beside = ["disk_bytes"]
     design = { kind = "one-at-a-time" }
-    data = { records = 500, compressible = true }
+    data = { records = 200, record_bytes = 600, compressible = true }
     node = { heap_mib = 512 }
     lateness_max = "1h"
     workloads = [
-        { name = "even", mix = { write = 50, read = 40, delete = 10 }, rate = 100, duration = "500ms" },
+        { name = "even", mix = { write = 50, read = 40, delete = 10 }, rate = 100, duration = "400ms" },
+        { name = "writes", mix = { write = 70, read = 30 }, rate = 100, duration = "400ms" },
     ]
     [[factors]]
     name = "compaction_throughput"
@@ -65,12 +71,24 @@ const PLAN: &str = r#"
     values = ["{'enabled': 'false'}"]
 "#;
 
+/// The plan in that of a hundred random orders in which the throughput of compactions changes least
+/// often: for each change `nodetool` starts, which takes a second or more.
+fn plan() -> Plan {
+    let mut plan = Plan::parse(PLAN).unwrap();
+    plan.node.jvm_options = QUICK.map(str::to_owned).to_vec();
+    let changes = |plan: &Plan| {
+        let runs = first_stage(plan);
+        runs.windows(2).filter(|pair| pair[0].setting.get(THROTTLE) != pair[1].setting.get(THROTTLE)).count()
+    };
+    (1..=100).map(|seed| Plan { seed, ..plan.clone() }).min_by_key(changes).unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_study_of_a_real_node_sees_what_settings_do() {
     if !can_run() {
         return;
     }
-    let plan = Plan::parse(PLAN).unwrap();
+    let plan = plan();
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("node");
     let mut node = tokio::task::spawn_blocking({
@@ -90,63 +108,86 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
     let study = study.study();
     assert_eq!(study.facts().facts["cassandra"], cluster::CASSANDRA_VERSION);
     let valid: Vec<_> = study.lines().iter().filter(|line| line.is_valid()).collect();
-    assert_eq!(valid.len(), 3 * 2, "{:?}", study.lines().iter().map(|line| &line.void).collect::<Vec<_>>());
+    assert_eq!(valid.len(), 3 * 2 * 3, "{:?}", study.lines().iter().map(|line| &line.void).collect::<Vec<_>>());
+    // Each setting was measured once in each block, under each mix.
+    let made = valid.iter().map(|line| (&line.planned.setting, &line.planned.workload, line.planned.block));
+    assert_eq!(made.collect::<BTreeSet<_>>().len(), valid.len());
     // What was asked for was in force, and the other runs had what the node has by itself.
     for line in &valid {
         let of = |factor: &str| line.planned.setting.get(factor).is_some();
-        let throughput = if of("compaction_throughput") { "16MiB/s" } else { "64MiB/s" };
-        assert_eq!(line.read_back["compaction_throughput"], throughput);
+        let throughput = if of(THROTTLE) { "16MiB/s" } else { "64MiB/s" };
+        assert_eq!(line.read_back[THROTTLE], throughput);
         assert_eq!(line.read_back["compression"].contains("'enabled': 'false'"), of("compression"), "{line:?}");
         assert!(["mean_ms", "write_p99_ms", "read_p99_ms"].iter().all(|name| line.metrics[*name] > 0.0), "{line:?}");
-        let system = [
-            "memory_used_share",
-            "memory_cached_bytes",
-            "cpu",
-            "cpu_user",
-            "cpu_system",
-            "node_cpu",
-            "packet_round_trip_ms",
-        ];
-        assert!(system.iter().all(|name| line.metrics[*name] > 0.0), "{line:?}");
         // The flush of the drain writes what the memtables have kept during the load.
         for cost in ["node_written_bytes", "cpu_ms_per_operation", "write_amplification", "compacted_bytes"] {
             let drained = line.metrics[&format!("{cost}_drained")];
             assert!(drained >= line.metrics[cost], "{cost}: {line:?}");
         }
         assert!(line.metrics["node_written_bytes_drained"] > line.metrics["node_written_bytes"], "{line:?}");
-        assert!(line.metrics["running_compactions"] >= 0.0, "{line:?}");
     }
+    // On a busy machine a short load may have no samples, so not each run has to. Linux counts the
+    // time of processors in steps, so a short load may also show none of it.
+    let sampled = |name: &str| -> Vec<f64> {
+        let values: Vec<_> = valid.iter().filter_map(|line| line.metrics.get(name).copied()).collect();
+        assert!(!values.is_empty() && values.iter().all(|value| *value >= 0.0), "{name}: {values:?}");
+        values
+    };
+    for name in [
+        "memory_used_share",
+        "memory_cached_bytes",
+        "cpu",
+        "cpu_user",
+        "cpu_system",
+        "node_cpu",
+        "packet_round_trip_ms",
+    ] {
+        assert!(sampled(name).iter().any(|value| *value > 0.0), "{name}");
+    }
+    // This may be zero in all of them.
+    sampled("running_compactions");
     // What cannot be had is named as not measured, and CI can have it.
-    if study.facts().facts["figures of JMX"] == format!("Jolokia {}", cluster::JOLOKIA_VERSION) {
+    let has_mbeans = study.facts().facts["figures of JMX"] == format!("Jolokia {}", cluster::JOLOKIA_VERSION);
+    if has_mbeans {
         for line in &valid {
             let of = |name: &str| line.metrics[name];
             assert!(of("bytes_flushed_drained") > 0.0 && of("memtable_switches_drained") >= 1.0, "{line:?}");
-            assert!(of("sstables_per_read") > 0.0 && of("sstables") >= 1.0, "{line:?}");
-            let are_there = ["gc_ms", "memtable_waits", "commitlog_commit_waits", "timeouts", "dropped_messages"];
-            assert!(are_there.iter().all(|name| of(name) >= 0.0), "{line:?}");
-            let five = ["jmx_compacted_bytes", "compaction_tasks", "pending_compactions", "jmx_compactions"];
-            assert!(five.iter().all(|name| of(name) >= 0.0) && of("compaction_rate_bytes_per_s") >= 0.0, "{line:?}");
+            let counters = [
+                "gc_ms",
+                "memtable_waits",
+                "commitlog_commit_waits",
+                "timeouts",
+                "dropped_messages",
+                "jmx_compacted_bytes",
+                "compaction_tasks",
+                "jmx_compactions",
+            ];
+            assert!(counters.iter().all(|name| of(name) >= 0.0), "{line:?}");
             assert!(!line.notes.iter().any(|note| note.contains("MBeans")), "{line:?}");
         }
-        let run = std::fs::read_dir(folder.path().join("runs")).unwrap().next().unwrap().unwrap().path();
-        let samples = std::fs::read_to_string(run.join("jmx.csv")).unwrap();
-        assert!(samples.starts_with("at_s,bytes_flushed,") && samples.lines().count() > 2, "{samples}");
+        assert!(sampled("sstables_per_read").iter().any(|tables| *tables > 0.0));
+        assert!(sampled("sstables").iter().any(|tables| *tables >= 1.0));
+        sampled("pending_compactions");
+        sampled("compaction_rate_bytes_per_s");
     } else {
         assert!(std::env::var_os("CI").is_none(), "{:?}", study.facts());
     }
     // Nobody can know the latencies here. But records of four different bytes are smaller
     // compressed.
     let analysis = analyse(&plan, study.lines());
-    let disk = analysis.tables.iter().find(|table| table.metric == "disk_bytes");
-    let rows = &disk.unwrap().rows;
-    let plain = rows.iter().find(|row| row.setting.get("compression").is_some()).unwrap();
-    let difference = plain.difference.as_ref().unwrap();
-    assert!(difference.change > 0.2 && difference.blocks == 2, "{difference:?}");
-    assert_eq!(recommend(&plan, study.lines(), &analysis).len(), 1);
+    let disks: Vec<_> = analysis.tables.iter().filter(|table| table.metric == "disk_bytes").collect();
+    assert_eq!(disks.len(), plan.workloads.len());
+    for disk in disks {
+        let plain = disk.rows.iter().find(|row| row.setting.get("compression").is_some()).unwrap();
+        let difference = plain.difference.as_ref().unwrap();
+        assert!(difference.change > 0.2 && difference.blocks == 3, "{}: {difference:?}", disk.workload);
+    }
+    assert_eq!(recommend(&plan, study.lines(), &analysis).len(), plan.workloads.len());
     let run = std::fs::read_dir(folder.path().join("runs")).unwrap().next().unwrap().unwrap().path();
     for file in ["monitor.csv", "seconds.csv", "latencies.hlog", "cassandra.yaml", "node.json", "tasks.csv"] {
         assert!(run.join(file).exists(), "{file}");
     }
+    assert_eq!(run.join("jmx.csv").exists(), has_mbeans);
     // Each run keeps what it ran with.
     for line in &valid {
         let run = folder.path().join(format!("runs/{:05}-{}", line.planned.number, line.attempt));
@@ -155,11 +196,40 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
         assert_eq!(table.contains("'enabled': 'false'"), is_plain, "{table}");
     }
     assert!(study.facts().facts["jars"].starts_with("sha256:"), "{:?}", study.facts());
+    if has_mbeans {
+        each_second_of_a_load_has_all_figures_of_mbeans(&mut node, &plan).await;
+    }
     records_lie_in_partitions_as_the_plan_says(&mut node, &plan, folder.path()).await;
     a_setting_that_the_node_refuses_is_a_void_run(&mut node).await;
     what_a_running_node_takes_is_applied_and_read_back(&plan, &folder.path().join("node")).await;
     a_node_that_has_ended_is_started_again(&mut node, folder.path()).await;
     a_node_starts_with_a_file_that_was_changed(folder.path()).await;
+}
+
+/// How often a load is made at most: on a busy machine a second may pass without a sample.
+const TRIES: usize = 10;
+
+/// On the records of the last run.
+async fn each_second_of_a_load_has_all_figures_of_mbeans(node: &mut Node, plan: &Plan) {
+    let seconds = 0..3;
+    let duration = Duration::from_secs(seconds.end);
+    let workload = Workload { rate: 20.0, duration, ..plan.workloads[0].clone() };
+    let mut seen = Vec::new();
+    for _ in 0..TRIES {
+        let files = tempfile::tempdir().unwrap();
+        node.load(&workload, 1, files.path()).await.unwrap();
+        let text = std::fs::read_to_string(files.path().join("jmx.csv")).unwrap();
+        let mut lines = text.lines();
+        assert!(lines.next().is_some_and(|names| names.starts_with("at_s,bytes_flushed,")), "{text}");
+        // A node that does not answer in time has none.
+        let figures = |line: &str| line.split(',').map(|figure| figure.parse().ok()).collect::<Option<Vec<f64>>>();
+        let sampled: BTreeSet<_> = lines.filter_map(figures).map(|figures| figures[0] as u64).collect();
+        if seconds.clone().all(|second| sampled.contains(&second)) {
+            return;
+        }
+        seen.push(text);
+    }
+    panic!("no load has all figures in each of its seconds: {seen:?}");
 }
 
 /// Two nodes that keep each record twice; a run in which both have to answer, and one in which each
@@ -171,7 +241,7 @@ const CLUSTER: &str = r#"
     confirm = 0
     objective = "p99_ms"
     design = { kind = "one-at-a-time" }
-    data = { records = 500 }
+    data = { records = 200 }
     node = { heap_mib = 384, count = 2, copies = 2 }
     restart = "when-changed"
     lateness_max = "1h"
@@ -218,6 +288,7 @@ async fn two_nodes_keep_two_copies_answer_as_asked_and_are_limited_by_containers
     }
     let (text, settings) = with_containers(CLUSTER);
     let mut plan = Plan::parse(&text).unwrap();
+    plan.node.jvm_options = QUICK.map(str::to_owned).to_vec();
     plan.data.page_cache = if can_be_cold() { PageCache::Cold } else { PageCache::AsLeft };
     // On a disk: files of a file system in memory are never cold.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -348,10 +419,10 @@ async fn records_lie_in_partitions_as_the_plan_says(node: &mut Node, plan: &Plan
     let data = folder.join("node");
     let shapes = [
         (Partitions::Wide { rows: 50 }, "SELECT count(*) FROM lab.standard1 WHERE key = textAsBlob('0000000003')", 50),
-        // Two of the five hundred are of the last series, before the load.
+        // Two of the two hundred are of the last series, before the load.
         (
-            Partitions::TimeSeries { series: 250, read: 10 },
-            "SELECT count(*) FROM lab.standard1 WHERE key = textAsBlob('0000000249')",
+            Partitions::TimeSeries { series: 100, read: 10 },
+            "SELECT count(*) FROM lab.standard1 WHERE key = textAsBlob('0000000099')",
             2,
         ),
     ];
