@@ -15,7 +15,7 @@ pub struct Machine {
     pub processors: usize,
     /// Memory as Linux reports it, such as `24512344 kB`.
     pub memory: Option<String>,
-    /// Kernel.
+    /// Version of the Linux kernel.
     pub kernel: Option<String>,
     /// Load averages over 1, 5 and 15 minutes at the beginning.
     pub load_before: Option<String>,
@@ -32,12 +32,13 @@ pub struct Machine {
 impl Machine {
     /// Collects the facts.
     pub fn find() -> Self {
+        let machine = testbed::record::Machine::find(None);
         Self {
-            processor: field("/proc/cpuinfo", "model name"),
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
-            memory: field("/proc/meminfo", "MemTotal"),
-            kernel: first_line("/proc/sys/kernel/osrelease"),
-            load_before: first_line("/proc/loadavg").map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")),
+            processor: machine.processor,
+            processors: machine.processors,
+            memory: machine.memory_bytes.map(|bytes| format!("{} kB", bytes / 1024)),
+            kernel: machine.kernel.map(|kernel| kernel.trim_start_matches("Linux ").to_owned()),
+            load_before: load(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             rustc: output("rustc", &["--version"]),
             commit: output("git", &["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]),
@@ -69,15 +70,9 @@ impl fmt::Display for Machine {
     }
 }
 
-fn first_line(path: &str) -> Option<String> {
-    Some(std::fs::read_to_string(path).ok()?.lines().next()?.to_owned())
-}
-
-/// The value of the first line `name: value` of a file.
-fn field(path: &str, name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let fields = text.lines().filter_map(|line| line.split_once(':'));
-    fields.map(|(key, value)| (key.trim(), value.trim())).find(|(key, _)| *key == name).map(|(_, v)| v.to_owned())
+fn load() -> Option<String> {
+    let averages = std::fs::read_to_string("/proc/loadavg").ok()?;
+    Some(averages.split(' ').take(3).collect::<Vec<_>>().join(" "))
 }
 
 /// The output of a program; `None` if it is missing or fails.

@@ -49,7 +49,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let used = bench.node.usage()?.since(before);
         let text_mb = text_bytes as f64 * times as f64 / 1e6;
         figures.report("bare program: page text", "MB/s", text_mb / bare_seconds);
-        figures.report("bare program: CPU of the node", "ms per GB of text", used.cpu_seconds * 1e6 / text_mb);
+        figures.report("bare program: CPU of the node", "ms per GB of text", used.cpu_s * 1e6 / text_mb);
         for (name, asking) in &mut asked {
             let before = bench.node.usage()?;
             let sample = measure(&mut client, &asking.requests(times), zip.bytes, &server.process)?;
@@ -58,7 +58,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             figures.hold(what("page text"), "MB/s", TEXT, text_mb / sample.seconds);
             figures.hold(what("of the bare program's rate"), "times", OF_BARE, bare_seconds / sample.seconds);
             figures.report(what("CPU of the server"), "ms per GB of text", sample.server_cpu_seconds * 1e6 / text_mb);
-            figures.report(what("CPU of the node"), "ms per GB of text", used.cpu_seconds * 1e6 / text_mb);
+            figures.report(what("CPU of the node"), "ms per GB of text", used.cpu_s * 1e6 / text_mb);
         }
     }
     Ok(figures)

@@ -19,12 +19,12 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let used = subject.process.usage()?.since(before);
             let node_used = bench.node.usage()?.since(node_before);
             let what = |what: &str| format!("{connections} connections: {what}");
-            let each = |cpu_seconds: f64| cpu_seconds * 1e6 / load.answers.max(1) as f64;
+            let each = |cpu_s: f64| cpu_s * 1e6 / load.answers.max(1) as f64;
             figures.hold(what("rate"), "requests/s", RATE, load.rate());
             figures.report(what("median"), "ms", load.times().p50_ms);
             figures.report(what("p99"), "ms", load.times().p99_ms);
-            figures.report(what("CPU of the server"), "µs per request", each(used.cpu_seconds));
-            figures.report(what("CPU of the node"), "µs per request", each(node_used.cpu_seconds));
+            figures.report(what("CPU of the server"), "µs per request", each(used.cpu_s));
+            figures.report(what("CPU of the node"), "µs per request", each(node_used.cpu_s));
         }
     }
     Ok(figures)

@@ -4,11 +4,11 @@ use std::thread::available_parallelism;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use testbed::monitor::Counters;
 
 use super::bare::Rows;
 use super::bench::Bench;
 use crate::rig::figures::{Figures, Goal};
-use crate::rig::process::Usage;
 
 /// Volumes per processor that an import processes at the same time.
 const AT_ONCE_PER_PROCESSOR: usize = 8;
@@ -25,10 +25,10 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     for _ in 0..bench.settings.repetitions {
         let keyspace = bench.empty()?;
         let store = bench.node.store(&keyspace)?;
-        let (before, node_before, begun) = (Usage::own()?, bench.node.usage()?, Instant::now());
+        let (before, node_before, begun) = (Counters::own()?, bench.node.usage()?, Instant::now());
         bench.work.penates().run(["import".as_ref(), "--store".as_ref(), store.as_ref(), pairtree.as_os_str()])?;
         let seconds = begun.elapsed().as_secs_f64();
-        let (used, node_used) = (Usage::own()?.since(before), bench.node.usage()?.since(node_before));
+        let (used, node_used) = (Counters::own()?.since(before), bench.node.usage()?.since(node_before));
 
         let session = bench.runtime.block_on(bench.node.session())?;
         let rows = bench.runtime.block_on(Rows::of(&session, &keyspace))?;
@@ -40,8 +40,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         figures.report("bare program: page text", "MB/s", text_mb / bare_seconds);
         figures.report("bare program: rows", "rows/s", rows.count() as f64 / bare_seconds);
         figures.report("import: page text", "MB/s", text_mb / seconds);
-        figures.report("import: CPU", "s", used.ended_children_cpu_seconds);
-        figures.report("import: CPU of the node", "s", node_used.cpu_seconds);
+        figures.report("import: CPU", "s", used.reaped_cpu_s);
+        figures.report("import: CPU of the node", "s", node_used.cpu_s);
         figures.hold("import: of the bare program's rate", "times", OF_BARE, bare_seconds / seconds);
     }
     Ok(figures)

@@ -11,8 +11,7 @@ use scylla::client::session_builder::SessionBuilder;
 use serde_json::json;
 use store::SystemClock;
 use store_cassandra::{CassandraOptions, CassandraStore};
-
-use crate::rig::process::Usage;
+use testbed::monitor::Counters;
 
 /// The only node.
 const NODE: NodeId = NodeId(1);
@@ -62,9 +61,9 @@ impl Node {
         Ok(SessionBuilder::new().known_node_addr(self.address()?).build().await?)
     }
 
-    /// Its usage so far.
-    pub fn usage(&self) -> Result<Usage> {
-        Usage::of_process(self.pid()?)
+    /// What it has used so far.
+    pub fn usage(&self) -> Result<Counters> {
+        Ok(Counters::of(self.pid()?)?)
     }
 
     /// Its process id.

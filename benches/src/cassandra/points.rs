@@ -55,7 +55,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             at_asked.woken_late_max.as_secs_f64() * 1e3,
         );
         figures.report(what("without an answer"), "calls", at_asked.unanswered as f64);
-        figures.report(what("CPU of the node"), "µs per call", used.cpu_seconds * 1e6 / at_asked.count.max(1) as f64);
+        figures.report(what("CPU of the node"), "µs per call", used.cpu_s * 1e6 / at_asked.count.max(1) as f64);
         let held = highest(bench, &store)?;
         figures.report("highest step that holds", "reads/s, and as many writes", held);
     }

@@ -8,13 +8,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use hathi::VolumeId;
 use store::{Store, Table};
+use testbed::export::panels::{Chart, Dot, Panel, Scale, Series};
 
 use super::bench::Bench;
 use super::node::Node;
 use crate::corpus::Sizes;
 use crate::rig::figures::Figures;
 use crate::rig::page_cache;
-use crate::study::chart::{Chart, Dot, Panel, Scale, Series};
 use crate::study::store_alone::{Cache, open_library, read_all};
 use crate::study::trial::{Point, Statistics, Trial, in_turn};
 
@@ -98,7 +98,7 @@ async fn trial(node: &Node, keyspace: &str, ids: &Arc<[VolumeId]>, key: Key) -> 
     let sizes: Sizes = read_all(&library, ids, key.readers).await?;
     let seconds = begun.elapsed().as_secs_f64();
     ensure!(sizes.text_bytes > 0, "there is nothing to read");
-    let device_bytes = Some(node.usage()?.since(before).disk_read_bytes as u64);
+    let device_bytes = node.usage()?.since(before).disks.map(|disks| disks.read as u64);
     drop(library);
     store.close().await?;
     Ok(Trial { seconds, text_bytes: sizes.text_bytes, coded_bytes: sizes.frame_bytes, device_bytes })

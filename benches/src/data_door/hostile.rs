@@ -43,6 +43,8 @@ const ARCHIVES: usize = 256;
 const GRAPHS: usize = 150;
 const GRAPH_BYTES: usize = 4 << 20;
 const BOMBERS: usize = 4;
+const UPDATES: usize = 200;
+const SPARQL_UPDATE: &str = "application/sparql-update";
 
 /// The requests of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,11 @@ enum Attack {
     Streams,
     /// Turtle that expands to 400 MB by a long prefix, repeatedly.
     Bombs,
+    /// Updates that expand to gigabytes by a long subject, repeatedly. Beside them, updates within
+    /// all limits that take 60 MB each, 200 at once.
+    Updates,
+    /// JSON-LD with a list of 800,000 empty lists, repeatedly.
+    Lists,
     /// Archives of everything that are requested and not read.
     Archives,
     /// Turtle of 4 MiB that lacks its last byte.
@@ -60,13 +67,16 @@ enum Attack {
 }
 
 impl Attack {
-    const ALL: [Self; 5] = [Self::Forms, Self::Streams, Self::Bombs, Self::Archives, Self::Graphs];
+    const ALL: [Self; 7] =
+        [Self::Forms, Self::Streams, Self::Bombs, Self::Updates, Self::Lists, Self::Archives, Self::Graphs];
 
     fn name(self) -> &'static str {
         match self {
             Self::Forms => "150 unfinished forms",
             Self::Streams => "32 streams of one connection",
             Self::Bombs => "prefix bombs",
+            Self::Updates => "update bombs and 200 large updates",
+            Self::Lists => "lists of lists",
             Self::Archives => "256 archives never read",
             Self::Graphs => "150 unfinished graphs",
         }
@@ -78,6 +88,11 @@ impl Attack {
             loop {
                 // A client that is refused or cut off comes again.
                 let _ = send_unfinished(address, path, media_type, bytes).await;
+            }
+        };
+        let again = |method: &'static str, media_type: &'static str, body: Arc<[u8]>| async move {
+            loop {
+                let _ = send(address, method, "/rest/", media_type, &body, true).await;
             }
         };
         match self {
@@ -94,19 +109,30 @@ impl Attack {
                     }
                 });
             }
-            Self::Bombs => (0..BOMBERS).for_each(|_| {
-                tasks.spawn(async move {
-                    let bomb = bomb();
-                    loop {
-                        let _ = post(address, "/rest/", "text/turtle", &bomb, true).await;
-                    }
+            Self::Bombs => {
+                let bomb: Arc<[u8]> = bomb().into();
+                (0..BOMBERS).for_each(|_| {
+                    tasks.spawn(again("POST", "text/turtle", bomb.clone()));
                 });
-            }),
+            }
+            Self::Updates => {
+                let (bomb, large): (Arc<[u8]>, Arc<[u8]>) = (update_bomb().into(), large_update().into());
+                let bombers = std::iter::repeat_n(bomb, BOMBERS);
+                bombers.chain(std::iter::repeat_n(large, UPDATES)).for_each(|update| {
+                    tasks.spawn(again("PATCH", SPARQL_UPDATE, update));
+                });
+            }
+            Self::Lists => {
+                let lists: Arc<[u8]> = lists().into();
+                (0..BOMBERS).for_each(|_| {
+                    tasks.spawn(again("POST", "application/ld+json", lists.clone()));
+                });
+            }
             Self::Archives => (0..ARCHIVES).for_each(|_| {
                 let ids = ids.clone();
                 tasks.spawn(async move {
                     loop {
-                        let _ = post(address, "/volumes", "text/plain", ids.as_bytes(), false).await;
+                        let _ = send(address, "POST", "/volumes", "text/plain", ids.as_bytes(), false).await;
                     }
                 });
             }),
@@ -139,7 +165,7 @@ fn once(bench: &Bench, name: &str, attacks: &[Attack], figures: &mut Figures) ->
     })?;
     runtime.shutdown_background();
     let waits = Spread::of(answers.iter().map(|wait| wait.as_secs_f64() * 1e3)).context("no answers")?;
-    figures.hold(format!("{name}: peak of the server"), "MB", PEAK_MB, server.process.memory()?.peak_mb);
+    figures.hold(format!("{name}: peak of the server"), "MB", PEAK_MB, server.process.memory()?.peak_bytes / 1e6);
     figures.hold(format!("{name}: honest requests refused"), "", REFUSED, refused as f64);
     figures.report(format!("{name}: honest requests per second"), "1/s", answers.len() as f64 / duration.as_secs_f64());
     figures.report(format!("{name}: honest wait, median"), "ms", waits.median);
@@ -182,14 +208,15 @@ async fn answered(address: SocketAddr, request: Request<String>) -> Result<u16> 
     Ok(status)
 }
 
-fn head(path: &str, media_type: &str, bytes: usize) -> String {
-    format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media_type}\r\ncontent-length: {bytes}\r\n\r\n")
+fn head(method: &str, path: &str, media_type: &str, bytes: usize) -> String {
+    let fields = format!("host: localhost\r\ncontent-type: {media_type}\r\ncontent-length: {bytes}");
+    format!("{method} {path} HTTP/1.1\r\n{fields}\r\n\r\n")
 }
 
 /// Sends all of a body but its last byte, and waits until the server ends the connection.
 async fn send_unfinished(address: SocketAddr, path: &str, media_type: &str, bytes: usize) -> Result<()> {
     let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(head(path, media_type, bytes).as_bytes()).await?;
+    stream.write_all(head("POST", path, media_type, bytes).as_bytes()).await?;
     let piece = [b'a'; 64 << 10];
     for _ in 0..bytes / piece.len() - 1 {
         stream.write_all(&piece).await?;
@@ -201,9 +228,9 @@ async fn send_unfinished(address: SocketAddr, path: &str, media_type: &str, byte
 }
 
 /// Sends a body, and reads the response or nothing of it.
-async fn post(address: SocketAddr, path: &str, media_type: &str, body: &[u8], takes: bool) -> Result<()> {
+async fn send(address: SocketAddr, method: &str, path: &str, media_type: &str, body: &[u8], takes: bool) -> Result<()> {
     let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(head(path, media_type, body.len()).as_bytes()).await?;
+    stream.write_all(head(method, path, media_type, body.len()).as_bytes()).await?;
     stream.write_all(body).await?;
     let mut answer = [0; 1_024];
     if takes {
@@ -243,4 +270,25 @@ fn bomb() -> Vec<u8> {
     let mut text = format!("@prefix p: <http://example.org/{}> .\n", "x".repeat(100 << 10));
     (0..4_000).for_each(|number| text.push_str(&format!("p:s{number} p:p p:o .\n")));
     text.into_bytes()
+}
+
+/// 250,000 nodes without a name, each of which repeats a subject of 60 KB.
+fn update_bomb() -> Vec<u8> {
+    let subject = format!("http://example.org/{}", "x".repeat(60_000));
+    let objects = vec!["[]"; 250_000].join(",");
+    format!("INSERT DATA {{ <{subject}> <http://example.org/p> {objects} }}").into_bytes()
+}
+
+/// 20,000 statements whose names have 1 KB each once they are written out.
+fn large_update() -> Vec<u8> {
+    let prefix = format!("PREFIX a: <http://example.org/{}/>", "x".repeat(980));
+    let objects: Vec<_> = (0..20_000).map(|number| format!("a:{number}")).collect();
+    format!("{prefix} INSERT DATA {{ a:s a:p {} }}", objects.join(",")).into_bytes()
+}
+
+/// A list of lists. Its subject is named behind it, so that no statement of it is complete before.
+fn lists() -> Vec<u8> {
+    let context = r#"{"p": {"@id": "http://example.org/p", "@container": "@list"}}"#;
+    let items = vec!["[]"; 800_000].join(",");
+    format!(r#"{{"@context": {context}, "p": [{items}], "@id": "http://example.org/s"}}"#).into_bytes()
 }

@@ -11,13 +11,13 @@ use heads::LibraryOptions;
 use md5::{Digest, Md5};
 use pack::Framer;
 use sha2::Sha256;
+use testbed::monitor::Counters;
 use walkdir::WalkDir;
 use zip::ZipArchive;
 
 use super::bench::Bench;
 use super::parallel::on_all_processors;
 use crate::rig::figures::{Figures, Goal};
-use crate::rig::process::Usage;
 use crate::rig::work::{Corpus, disk_bytes};
 
 const OF_BARE: Goal = Goal::AtLeast(0.8);
@@ -35,20 +35,20 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         ensure!(done == expected, "the bare program did something else");
 
         let store = bench.work.running().join(format!("import-{repetition}"));
-        let (before, begun) = (Usage::own()?, Instant::now());
+        let (before, begun) = (Counters::own()?, Instant::now());
         let import =
             ["import".as_ref(), "--init".as_ref(), "--store".as_ref(), store.as_os_str(), pairtree.as_os_str()];
         bench.work.penates().run(import)?;
         let seconds = begun.elapsed().as_secs_f64();
-        let used = Usage::own()?.since(before);
+        let used = Counters::own()?.since(before);
         let disk = disk_bytes(&store)?;
         fs::remove_dir_all(&store)?;
 
         figures.report("bare program: page text", "MB/s", done.text_bytes as f64 / 1e6 / bare_seconds);
         figures.report("import: page text", "MB/s", done.text_bytes as f64 / 1e6 / seconds);
-        figures.report("import: CPU", "s", used.ended_children_cpu_seconds);
+        figures.report("import: CPU", "s", used.reaped_cpu_s);
         figures.hold("import: of the bare program's rate", "times", OF_BARE, bare_seconds / seconds);
-        figures.report("written to the disk over frames", "times", used.disk_written_bytes / done.frame_bytes as f64);
+        figures.report("written to the disk over frames", "times", used.written_bytes() / done.frame_bytes as f64);
         figures.report("disk use over frames", "times", disk as f64 / done.frame_bytes as f64);
     }
     Ok(figures)

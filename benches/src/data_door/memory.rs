@@ -5,13 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail, ensure};
+use testbed::monitor::Resident;
 
 use super::bench::Bench;
 use crate::report::Spread;
 use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Goal};
 use crate::rig::penates::Server;
-use crate::rig::process::Memory;
 
 /// The bytes per second that each client reads.
 const CLIENT_RATE: f64 = 300_000.0;
@@ -63,12 +63,12 @@ fn once(bench: &Bench, clients: usize, asking: Asking, figures: &mut Figures) ->
     };
     let memory = under_load(&server, &requests, Duration::from_secs_f64(bench.settings.seconds))?;
     let what = |what: &str| format!("slow clients: {clients}, {each}: {what}");
-    let resident = |part: &[Memory]| Spread::of(part.iter().map(|memory| memory.resident_mb));
+    let resident = |part: &[Resident]| Spread::of(part.iter().map(|memory| memory.now_bytes / 1e6));
     let quarter = memory.len().div_ceil(4);
     if let (Some(all), Some(first), Some(last), Some(end)) =
         (resident(&memory), resident(&memory[..quarter]), resident(&memory[memory.len() - quarter..]), memory.last())
     {
-        figures.hold(what("peak from its start on"), "MB", PEAK_MB, end.peak_mb);
+        figures.hold(what("peak from its start on"), "MB", PEAK_MB, end.peak_bytes / 1e6);
         figures.report(what("resident while streaming"), "MB", all.median);
         figures.report(what("growth from first to last quarter"), "MB", last.median - first.median);
     }
@@ -77,7 +77,7 @@ fn once(bench: &Bench, clients: usize, asking: Asking, figures: &mut Figures) ->
 
 /// The server's memory, polled from the time when every client has received something, while they
 /// continue to read.
-fn under_load(server: &Server, requests: &[Request], duration: Duration) -> Result<Vec<Memory>> {
+fn under_load(server: &Server, requests: &[Request], duration: Duration) -> Result<Vec<Resident>> {
     let (stop, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
     let download = |request: &Request| {
         let (mut bytes, mut start) = (0, None);
@@ -106,7 +106,7 @@ fn under_load(server: &Server, requests: &[Request], duration: Duration) -> Resu
     })
 }
 
-fn look(server: &Server, all_have_begun: impl Fn() -> bool, duration: Duration) -> Result<Vec<Memory>> {
+fn look(server: &Server, all_have_begun: impl Fn() -> bool, duration: Duration) -> Result<Vec<Resident>> {
     let waiting = Instant::now();
     while !all_have_begun() {
         ensure!(waiting.elapsed() < PATIENCE, "some clients get nothing");

@@ -5,13 +5,13 @@ use std::time::Duration;
 use anyhow::Result;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use testbed::monitor::Counters;
 
 use super::bench::Bench;
 use crate::rig::client::Request;
 use crate::rig::figures::{Figures, Goal};
 use crate::rig::load::closed;
 use crate::rig::penates::Server;
-use crate::rig::process::Usage;
 use crate::rig::work::{Corpus, Volume, segment, volumes};
 
 /// The number of connections.
@@ -41,7 +41,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 }
 
 fn once(server: &Server, name: &str, requests: &[Vec<u8>], duration: Duration, figures: &mut Figures) -> Result<()> {
-    let (server_before, own_before) = (server.process.usage()?, Usage::own()?);
+    let (server_before, own_before) = (server.process.usage()?, Counters::own()?);
     let mut next = requests.iter().cycle();
     let load = closed(server.http, CONNECTIONS, duration, |_| next.next().map_or(&[][..], Vec::as_slice))?;
     let what = |what: &str| format!("{name}: {what}");
@@ -50,9 +50,9 @@ fn once(server: &Server, name: &str, requests: &[Vec<u8>], duration: Duration, f
     figures.hold(what("p99"), "ms", P99_MS, load.times().p99_ms);
     figures.report(what("slowest"), "ms", load.times().max_ms);
     let of_server = server.process.usage()?.since(server_before);
-    let own = Usage::own()?.since(own_before);
-    figures.report(what("CPU of the server"), "µs per request", of_server.cpu_seconds * 1e6 / load.answers as f64);
-    figures.report(what("CPU of the client"), "µs per request", own.cpu_seconds * 1e6 / load.answers as f64);
+    let own = Counters::own()?.since(own_before);
+    figures.report(what("CPU of the server"), "µs per request", of_server.cpu_s * 1e6 / load.answers as f64);
+    figures.report(what("CPU of the client"), "µs per request", own.cpu_s * 1e6 / load.answers as f64);
     Ok(())
 }
 

@@ -25,8 +25,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         figures.hold("start until /readyz says so", "ms", READY_MS, begun.elapsed().as_secs_f64() * 1e3);
         thread::sleep(IDLE.min(Duration::from_secs_f64(bench.settings.seconds)));
         let memory = server.process.memory()?;
-        figures.hold("resident when idle", "MB", IDLE_MB, memory.resident_mb);
-        figures.report("peak since the start", "MB", memory.peak_mb);
+        figures.hold("resident when idle", "MB", IDLE_MB, memory.now_bytes / 1e6);
+        figures.report("peak since the start", "MB", memory.peak_bytes / 1e6);
     }
     Ok(figures)
 }

@@ -10,8 +10,8 @@ use crate::rig::process::Process;
 /// The number of system calls of a process and its children during `work`; `None` if perf is
 /// missing or may not count.
 pub fn count(process: &Process, work: impl FnOnce() -> Result<()>) -> Result<Option<u64>> {
-    let mut ids = process.child_ids()?;
-    ids.push(process.id().to_string());
+    let ids = process.child_ids()?.into_iter().chain([process.id()]);
+    let ids: Vec<String> = ids.map(|id| id.to_string()).collect();
     let mut perf = Command::new("perf");
     perf.args(["stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p", &ids.join(",")]);
     let Ok(counting) = perf.stdout(Stdio::null()).stderr(Stdio::piped()).spawn() else { return Ok(None) };

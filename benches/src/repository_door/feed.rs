@@ -121,7 +121,8 @@ fn consume(subject: &Subject, events: u64, figures: &mut Figures) -> Result<()> 
     let rate = (CONSUMERS as u64 * (events + 1)) as f64 / begun.elapsed().as_secs_f64();
     let name = |figure: &str| format!("{CONSUMERS} consumers from the start: {figure}");
     figures.hold(name("rate"), "events/s", Goal::AtLeast(100_000.0), rate);
-    figures.report(name("memory"), "MB", subject.process.memory()?.peak_mb - before.resident_mb);
+    let grown_bytes = subject.process.memory()?.peak_bytes - before.now_bytes;
+    figures.report(name("memory"), "MB", grown_bytes / 1e6);
     Ok(())
 }
 

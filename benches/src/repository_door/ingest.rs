@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
+use testbed::monitor::Counters;
 use testbed::tally::times;
 
 use super::bench::Bench;
@@ -13,7 +14,6 @@ use super::sync;
 use crate::rig::client::Request;
 use crate::rig::figures::{Figures, Goal};
 use crate::rig::load::{Load, closed};
-use crate::rig::process::Usage;
 
 /// How long the disk alone is measured.
 const SYNC_SECONDS: f64 = 1.0;
@@ -72,7 +72,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
-fn report(figures: &mut Figures, kind: Kind, connections: usize, load: &Load, used: Usage, sync_p99_ms: f64) {
+fn report(figures: &mut Figures, kind: Kind, connections: usize, load: &Load, used: Counters, sync_p99_ms: f64) {
     let what = |what: &str| format!("{kind}, {connections} connections: {what}");
     match target(kind, connections) {
         Some(target) => figures.hold(what("rate"), "requests/s", target, load.rate()),
@@ -88,8 +88,8 @@ fn report(figures: &mut Figures, kind: Kind, connections: usize, load: &Load, us
         }
         false => figures.report(what("p99"), "ms", load.times().p99_ms),
     }
-    figures.report(what("CPU of the server"), "µs per request", used.cpu_seconds * 1e6 / load.answers.max(1) as f64);
-    figures.report(what("written to disk"), "bytes per request", used.disk_written_bytes / load.answers.max(1) as f64);
+    figures.report(what("CPU of the server"), "µs per request", used.cpu_s * 1e6 / load.answers.max(1) as f64);
+    figures.report(what("written to disk"), "bytes per request", used.written_bytes() / load.answers.max(1) as f64);
 }
 
 /// Ratios within one repetition.

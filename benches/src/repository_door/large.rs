@@ -46,7 +46,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             figures.hold("up, of plain copying", "times", RATE, up / plain_up);
             figures.hold("down, of plain copying", "times", RATE, down / plain_down);
         }
-        figures.hold("peak memory of the server", "MB", MEMORY_MB, subject.process.memory()?.peak_mb);
+        figures.hold("peak memory of the server", "MB", MEMORY_MB, subject.process.memory()?.peak_bytes / 1e6);
     }
     std::fs::remove_file(bench.folder().join("plain"))?;
     Ok(figures)

@@ -95,8 +95,8 @@ pub fn list(subject: &Subject, members: u64, figures: &mut Figures) -> Result<f6
     let before = subject.process.memory()?;
     let (listed, seconds) = read(subject)?;
     ensure!(listed >= members, "only {listed} statements were listed");
-    let grown = subject.process.memory()?.peak_mb - before.resident_mb;
-    figures.hold("memory of listing", "MB", MEMORY_MB, grown);
+    let grown_bytes = subject.process.memory()?.peak_bytes - before.now_bytes;
+    figures.hold("memory of listing", "MB", MEMORY_MB, grown_bytes / 1e6);
     Ok(listed as f64 / seconds)
 }
 
@@ -134,8 +134,8 @@ fn pages(subject: &Subject, figures: &mut Figures) -> Result<()> {
     times_ms.sort_by(f64::total_cmp);
     figures.report("page for people, median", "ms", times_ms[times_ms.len() / 2]);
     figures.hold("page for people, slowest of 200", "ms", Goal::AtMost(50.0), times_ms[times_ms.len() - 1]);
-    let grown = subject.process.memory()?.peak_mb - before.resident_mb;
-    figures.hold("memory of pages for people", "MB", MEMORY_MB, grown);
+    let grown_bytes = subject.process.memory()?.peak_bytes - before.now_bytes;
+    figures.hold("memory of pages for people", "MB", MEMORY_MB, grown_bytes / 1e6);
     Ok(())
 }
 
@@ -162,7 +162,7 @@ fn list_then(subject: &Subject, members: u64, then: SystemTime, figures: &mut Fi
     ensure!(listed == members, "{listed} of {members} members were listed");
     let rate = members as f64 / received.whole.as_secs_f64();
     figures.hold("listing as of an earlier time", "members/s", Goal::AtLeast(300_000.0), rate);
-    let grown = subject.process.memory()?.peak_mb - before.resident_mb;
-    figures.hold("memory of listing as of an earlier time", "MB", MEMORY_MB, grown);
+    let grown_bytes = subject.process.memory()?.peak_bytes - before.now_bytes;
+    figures.hold("memory of listing as of an earlier time", "MB", MEMORY_MB, grown_bytes / 1e6);
     Ok(())
 }

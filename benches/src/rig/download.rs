@@ -4,10 +4,11 @@ use std::io::{Read, Write};
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
+use testbed::monitor::Counters;
 
 use super::client::{Client, Request};
 use super::penates::Server;
-use super::process::{Process, Usage};
+use super::process::Process;
 use super::work::Corpus;
 
 /// The least number of bytes in one measurement, by repeated downloads, because CPU time is counted
@@ -104,7 +105,7 @@ pub fn measure<S: Read + Write>(
     server: &Process,
 ) -> Result<Sample> {
     let downloads = requests.len() as u64;
-    let (server_before, own_before, begun) = (server.usage()?, Usage::own()?, Instant::now());
+    let (server_before, own_before, begun) = (server.usage()?, Counters::own()?, Instant::now());
     for request in requests {
         let received = client.fetch(request)?;
         ensure!(received.body_bytes == bytes, "{} bytes instead of {bytes}", received.body_bytes);
@@ -114,8 +115,8 @@ pub fn measure<S: Read + Write>(
         seconds,
         downloads,
         bytes: bytes * downloads,
-        server_cpu_seconds: server.usage()?.since(server_before).cpu_seconds,
-        client_cpu_seconds: Usage::own()?.since(own_before).cpu_seconds,
+        server_cpu_seconds: server.usage()?.since(server_before).cpu_s,
+        client_cpu_seconds: Counters::own()?.since(own_before).cpu_s,
     })
 }
 

@@ -8,7 +8,7 @@
 //! - [`page_cache`] controls Linux's page cache.
 //! - [`client`] is the client of all servers, with [`tls`] for HTTPS; [`download`] measures a
 //!   download with it; [`load`] sends small requests over many connections, and [`open_loop`]
-//!   requests at the times when they are due.
+//!   requests at the times when they are due; [`steps`] finds the highest rate of those.
 
 pub mod client;
 pub mod download;
@@ -20,5 +20,6 @@ pub mod penates;
 pub mod process;
 pub mod report;
 pub mod run;
+pub mod steps;
 pub mod tls;
 pub mod work;

@@ -60,12 +60,8 @@ impl Penates {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = without_settings(&self.program);
         command.args(&self.before);
-        let set = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PENATES_"));
-        set.for_each(|(name, _)| {
-            command.env_remove(name);
-        });
         command
     }
 
@@ -94,6 +90,16 @@ impl Penates {
         let https = identity.map(|_| process.wait_for(|said| listening(said, "https"))).transpose()?;
         Ok(Server { process, http, https })
     }
+}
+
+/// A command that runs a program without settings of Penates from the environment.
+pub fn without_settings(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    let set = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PENATES_"));
+    set.for_each(|(name, _)| {
+        command.env_remove(name);
+    });
+    command
 }
 
 /// The address in a whole line `Listening on http://127.0.0.1:8080/`.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use pack::{Layout, Level};
+use testbed::export::panels::{Chart, Dot, Panel, Scale, Series, categories};
 
-use super::chart::{Chart, Dot, Panel, Scale, Series, categories};
 use super::client::{Protocol, Task};
 use super::history;
 use super::links::{LinkKey, TASKS};

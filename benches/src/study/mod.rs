@@ -8,12 +8,10 @@
 //!   [`together`], [`links`] (through the proxy of the testbed). All servers are separate processes
 //!   ([`served`]), and all are measured with one [`client`], which may [`unpack`].
 //! - [`rule`] is the study's rule for when to compress, [`history`] its figures.
-//! - [`tables`] and [`figures`] are for readers; [`chart`] draws, along its [`axis`].
+//! - [`tables`] and [`figures`] are for readers; figures are drawn as panels by the testbed.
 //!
 //! `benches/STUDY.md` explains the figures.
 
-pub mod axis;
-pub mod chart;
 pub mod client;
 pub mod figures;
 pub mod finished;

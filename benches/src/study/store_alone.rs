@@ -15,6 +15,7 @@ use heads::{Entry, LibraryOptions};
 use library::Library;
 use serde::{Deserialize, Serialize};
 use store::{Store, SystemClock};
+use testbed::monitor::Counters;
 use tokio::task::JoinSet;
 
 use super::settings::Settings;
@@ -72,13 +73,13 @@ async fn trial(folder: &Path, ids: &Arc<[VolumeId]>, expected: Sizes, key: Store
     if key.cache == Cache::Warm {
         read_all(&library, ids, key.readers).await?;
     }
-    let (device_before, begun) = (device_bytes_read(), Instant::now());
+    let (before, begun) = (Counters::own()?, Instant::now());
     let mut sizes = Sizes::default();
     for _ in 0..passes {
         sizes = sizes.plus(read_all(&library, ids, key.readers).await?);
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let device_bytes = device_bytes_read().zip(device_before).map(|(after, before)| after - before);
+    let device_bytes = Counters::own()?.since(before).disks.map(|disks| disks.read as u64);
     let expected = expected.times(passes.into());
     ensure!(sizes == expected, "the store holds {sizes:?}, not {expected:?}");
     drop(library);
@@ -132,10 +133,4 @@ fn run_len(entries: &[Entry]) -> usize {
         bytes <= RUN_BYTES
     };
     entries.iter().take_while(fits).count().max(1)
-}
-
-/// Bytes that this process has read from storage devices so far, if Linux reports them.
-fn device_bytes_read() -> Option<u64> {
-    let io = std::fs::read_to_string("/proc/self/io").ok()?;
-    io.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.trim().parse().ok()
 }

@@ -59,6 +59,10 @@ pub struct Guarded {
 impl Guarded {
     /// Starts a program, and waits until it is watched. Its standard input is empty, and both its
     /// outputs go to `output`. `prepare` may set its environment and folder.
+    ///
+    /// # Errors
+    /// No process can be started. A missing program is no error here: the child then ends with a
+    /// message in `output`.
     pub fn spawn<S: AsRef<OsStr>>(
         program: &OsStr,
         arguments: impl IntoIterator<Item = S>,
@@ -81,7 +85,10 @@ impl Guarded {
         self.child.id()
     }
 
-    /// Sends it a signal: to it alone, not to its watcher.
+    /// Sends it a signal: to it alone, not to its watcher. Nothing happens if it has ended.
+    ///
+    /// # Errors
+    /// The system refuses that.
     pub fn signal(&mut self, signal: Signal) -> io::Result<()> {
         // Until this process waits for the child, the child's id belongs to nobody else.
         match self.child.try_wait()? {
@@ -91,11 +98,17 @@ impl Guarded {
     }
 
     /// Its exit status, if it has ended.
+    ///
+    /// # Errors
+    /// The system refuses to wait for it.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// Waits for its end, at most this long.
+    /// Waits for its end, at most this long. Returns its exit status, or `None` if it still runs.
+    ///
+    /// # Errors
+    /// The system refuses to wait for it.
     pub fn wait_for(&mut self, patience: Duration) -> io::Result<Option<ExitStatus>> {
         let deadline = Instant::now() + patience;
         loop {
@@ -107,6 +120,9 @@ impl Guarded {
     }
 
     /// Kills it (SIGKILL) and waits until it is gone.
+    ///
+    /// # Errors
+    /// The system refuses that.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;
         self.child.wait()

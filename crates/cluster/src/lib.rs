@@ -50,7 +50,7 @@ pub use cluster::Cluster;
 pub use control::{Control, Order, leave_terminal, order};
 pub use control_group::{ControlGroup, Limits};
 pub use error::{ClusterError, Result};
-pub use guard::{WATCHER, guarded};
+pub use guard::{Guarded, WATCHER, guarded};
 pub use jars::CASSANDRA_VERSION;
 pub use java::Java;
 pub use jolokia::{JOLOKIA_VERSION, jolokia_agent, jolokia_option};

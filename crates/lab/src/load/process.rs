@@ -2,22 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use procfs::process::Process;
+use testbed::monitor::Counters;
 
 use crate::rig::{NODE_CPU_S, NODE_READ_BYTES, NODE_WRITTEN_BYTES};
 
 /// Seconds of processors, and bytes from and to disks. What may not be read is left out.
 pub(crate) fn used(pid: u32) -> BTreeMap<String, f64> {
-    let Some(process) = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok()) else {
-        return BTreeMap::new();
-    };
-    let ticks_per_s = procfs::ticks_per_second() as f64;
-    let cpu = process.stat().ok().map(|stat| (NODE_CPU_S, (stat.utime + stat.stime) as f64 / ticks_per_s));
-    let io = process
-        .io()
-        .ok()
-        .map(|io| [(NODE_READ_BYTES, io.read_bytes as f64), (NODE_WRITTEN_BYTES, io.write_bytes as f64)]);
-    cpu.into_iter().chain(io.into_iter().flatten()).map(|(name, value)| (name.to_owned(), value)).collect()
+    let Ok(used) = Counters::of(pid) else { return BTreeMap::new() };
+    let disks = used.disks.map(|disks| [(NODE_READ_BYTES, disks.read), (NODE_WRITTEN_BYTES, disks.written)]);
+    let all = [(NODE_CPU_S, used.cpu_s)].into_iter().chain(disks.into_iter().flatten());
+    all.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 #[cfg(test)]

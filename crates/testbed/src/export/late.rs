@@ -5,19 +5,20 @@ use std::time::Duration;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::svg::{DrawError, FONT, Failure, drawn, span};
+use super::palette;
+use super::svg::{DrawError, FONT, Failure, SIZE, drawn, span};
 use crate::results::Second;
 use crate::samples::Marked;
 
 /// More marks than this hide the lines.
 const MARKS_MAX: usize = 500;
 
-const LATE: RGBColor = RGBColor(204, 0, 0);
-const READS: RGBColor = RGBColor(0, 114, 178);
+const LATE: RGBColor = palette::VERMILION;
+const READS: RGBColor = palette::BLUE;
 
 /// Kinds of marks: the words by which they are known, and their colours.
 const KINDS: [(&str, RGBColor); 3] =
-    [("flush", RGBColor(0, 158, 115)), ("compaction", RGBColor(230, 159, 0)), ("other event", RGBColor(150, 150, 150))];
+    [("flush", palette::GREEN), ("compaction", palette::ORANGE), ("other event", palette::GREY)];
 
 /// What the chart shows.
 pub struct LateChart<'a> {
@@ -37,11 +38,10 @@ impl LateChart<'_> {
     /// # Errors
     /// It cannot be drawn.
     pub fn draw(&self, title: &str) -> Result<String, DrawError> {
-        drawn(|area| self.draw_on(area, title))
+        drawn(SIZE, |area| self.draw_on(area, title))
     }
 
     fn draw_on<'b>(&self, area: &DrawingArea<SVGBackend<'b>, Shift>, title: &str) -> Result<(), Failure<'b>> {
-        area.fill(&WHITE)?;
         let percent = |second: &Second| Some((second.at_s as f64, 100.0 * second.late_share()?));
         let late: Vec<_> = self.seconds.iter().filter_map(percent).collect();
         let within = span(self.seconds);
@@ -83,8 +83,7 @@ impl LateChart<'_> {
             .legend(key(READS));
         chart.draw_series(LineSeries::new(late, LATE.stroke_width(2)))?.label("late").legend(key(LATE));
         let mut labels = chart.configure_series_labels();
-        labels.background_style(WHITE.mix(0.8)).border_style(TRANSPARENT).label_font(FONT).draw()?;
-        area.present()
+        labels.background_style(WHITE.mix(0.8)).border_style(TRANSPARENT).label_font(FONT).draw()
     }
 }
 

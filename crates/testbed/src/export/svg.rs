@@ -6,8 +6,10 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use thiserror::Error;
 
+use super::palette;
 use crate::results::Second;
 
+/// Pixels of a chart over time, horizontally and vertically.
 pub(super) const SIZE: (u32, u32) = (900, 360);
 pub(super) const FONT: (&str, u32) = ("sans-serif", 15);
 
@@ -19,13 +21,15 @@ pub struct DrawError(String);
 /// Why drawing fails.
 pub(super) type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 
-/// What is drawn on an area, as SVG.
+/// What is drawn on a white area of some pixels, horizontally and vertically, as SVG.
 pub(super) fn drawn(
+    size: (u32, u32),
     draw: impl for<'a> FnOnce(&DrawingArea<SVGBackend<'a>, Shift>) -> Result<(), Failure<'a>>,
 ) -> Result<String, DrawError> {
     let mut svg = String::new();
-    let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-    draw(&area).map_err(|error| DrawError(error.to_string()))?;
+    let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+    let done = area.fill(&WHITE).and_then(|()| draw(&area)).and_then(|()| area.present());
+    done.map_err(|error| DrawError(error.to_string()))?;
     drop(area);
     Ok(svg)
 }
@@ -43,11 +47,11 @@ struct Line<'a> {
 /// It cannot be drawn.
 pub fn requests(title: &str, seconds: &[Second]) -> Result<String, DrawError> {
     let lines = [
-        Line { name: "due", colour: RGBColor(110, 110, 110), value: &|second| second.due as f64 },
-        Line { name: "done", colour: RGBColor(0, 114, 178), value: &|second| second.done as f64 },
+        Line { name: "due", colour: palette::GREY, value: &|second| second.due as f64 },
+        Line { name: "done", colour: palette::BLUE, value: &|second| second.done as f64 },
         Line {
             name: "failed or refused",
-            colour: RGBColor(204, 0, 0),
+            colour: palette::VERMILION,
             value: &|second| (second.failed + second.refused + second.timed_out) as f64,
         },
     ];
@@ -60,15 +64,15 @@ pub fn requests(title: &str, seconds: &[Second]) -> Result<String, DrawError> {
 /// It cannot be drawn.
 pub fn durations(title: &str, seconds: &[Second]) -> Result<String, DrawError> {
     let lines = [
-        Line { name: "median", colour: RGBColor(0, 158, 115), value: &|second| second.p50_ms },
-        Line { name: "90 %", colour: RGBColor(0, 114, 178), value: &|second| second.p90_ms },
-        Line { name: "99 %", colour: RGBColor(213, 94, 0), value: &|second| second.p99_ms },
+        Line { name: "median", colour: palette::GREEN, value: &|second| second.p50_ms },
+        Line { name: "90 %", colour: palette::BLUE, value: &|second| second.p90_ms },
+        Line { name: "99 %", colour: palette::VERMILION, value: &|second| second.p99_ms },
     ];
     draw(title, "response time in ms", seconds, &lines)
 }
 
 fn draw(title: &str, label: &str, seconds: &[Second], lines: &[Line<'_>]) -> Result<String, DrawError> {
-    drawn(|area| draw_on(area, title, label, seconds, lines))
+    drawn(SIZE, |area| draw_on(area, title, label, seconds, lines))
 }
 
 fn draw_on<'a>(
@@ -78,7 +82,6 @@ fn draw_on<'a>(
     seconds: &[Second],
     lines: &[Line<'_>],
 ) -> Result<(), Failure<'a>> {
-    area.fill(&WHITE)?;
     let values = lines.iter().flat_map(|line| seconds.iter().map(line.value));
     let top = values.fold(1e-3, f64::max) * 1.05;
     let mut chart = ChartBuilder::on(area)
@@ -103,13 +106,8 @@ fn draw_on<'a>(
             .label(line.name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)));
     }
-    chart
-        .configure_series_labels()
-        .background_style(WHITE.mix(0.8))
-        .border_style(TRANSPARENT)
-        .label_font(FONT)
-        .draw()?;
-    area.present()
+    let mut labels = chart.configure_series_labels();
+    labels.background_style(WHITE.mix(0.8)).border_style(TRANSPARENT).label_font(FONT).draw()
 }
 
 pub(super) fn span(seconds: &[Second]) -> Range<f64> {

@@ -29,6 +29,7 @@
 mod cassandra;
 mod cgroup;
 mod clock;
+mod counters;
 mod cpu;
 pub(crate) mod device;
 mod disk;
@@ -64,6 +65,7 @@ use cassandra::Nodes;
 pub(crate) use cassandra::answering;
 pub use cgroup::CgroupWatch;
 use clock::Clock;
+pub use counters::{Counters, DiskBytes, Resident, children};
 pub(crate) use endpoint::Endpoint;
 pub use endpoint::FetchError;
 pub(crate) use processes::{Groups, has_processes};

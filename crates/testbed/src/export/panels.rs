@@ -1,4 +1,5 @@
-//! Charts: panels side by side, lines with error bars, and one legend for all. Written as SVG.
+//! Charts of measured points as SVG: panels side by side, lines with error bars, and one legend for
+//! all.
 
 use std::ops::Add;
 
@@ -7,6 +8,8 @@ use plotters::prelude::*;
 
 pub use super::axis::Scale;
 use super::axis::{Axis, Placed};
+use super::palette;
+use super::svg::{DrawError, Failure, drawn};
 
 /// Pixels of one panel, horizontally and vertically.
 const PANEL: (u32, u32) = (470, 360);
@@ -17,18 +20,6 @@ const LEGEND_ROW: u32 = 24;
 const LETTER: u32 = 7;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(40, 40, 40);
-
-/// Colours that everybody can distinguish (Okabe and Ito, 2008), without the yellow, which is hard
-/// to see on white.
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(110, 110, 110),
-];
 
 /// A drawing of some panels.
 #[derive(Clone, Debug)]
@@ -86,42 +77,48 @@ pub fn categories<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Vec<(f
     names.into_iter().enumerate().map(|(index, name)| (index as f64, name.into())).collect()
 }
 
-/// Why a chart could not be drawn.
-type DrawError = DrawingAreaErrorKind<std::io::Error>;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Chart {
     /// The chart as SVG.
+    ///
+    /// # Errors
+    /// It cannot be drawn.
     pub fn svg(&self) -> Result<String, DrawError> {
         let rows = self.panels.len().div_ceil(self.columns).max(1) as u32;
-        let (width, legend) = (PANEL.0 * self.columns as u32, self.legend(PANEL.0 * self.columns as u32));
+        let width = PANEL.0 * self.columns as u32;
+        let legend = self.legend(width);
         let legend_height = LEGEND_ROW * legend.last().map_or(0, |key| key.row + 1);
-        let mut svg = String::new();
-        {
-            let root =
-                SVGBackend::with_string(&mut svg, (width, PANEL.1 * rows + TITLE + legend_height)).into_drawing_area();
-            root.fill(&WHITE)?;
-            let (title, rest) = root.split_vertically(TITLE);
-            title.draw_text(&self.title, &(FONT, 19).into_font().color(&INK), (14, 10))?;
-            let (keys, rest) = rest.split_vertically(legend_height);
-            for (index, Key { x, row, series }) in legend.iter().enumerate() {
-                let (x, y) = (*x as i32, (row * LEGEND_ROW + LEGEND_ROW / 2) as i32);
-                if series.joined_from.is_some() {
-                    keys.draw(&PathElement::new([(x, y), (x + 26, y)], colour(index).stroke_width(2)))?;
-                }
-                keys.draw(&marker(index, (x + 13, y)))?;
-                keys.draw_text(&series.name, &(FONT, 15).into_font().color(&INK), (x + 32, y - 7))?;
+        let size = (width, PANEL.1 * rows + TITLE + legend_height);
+        drawn(size, |area| self.draw_on(area, rows as usize, &legend, legend_height))
+    }
+
+    fn draw_on<'a>(
+        &self,
+        area: &Area<'a>,
+        rows: usize,
+        legend: &[Key<'_>],
+        legend_height: u32,
+    ) -> Result<(), Failure<'a>> {
+        let (title, rest) = area.split_vertically(TITLE);
+        title.draw_text(&self.title, &(FONT, 19).into_font().color(&INK), (14, 10))?;
+        let (keys, rest) = rest.split_vertically(legend_height);
+        for (index, Key { x, row, series }) in legend.iter().enumerate() {
+            let (x, y) = (*x as i32, (row * LEGEND_ROW + LEGEND_ROW / 2) as i32);
+            if series.joined_from.is_some() {
+                keys.draw(&PathElement::new([(x, y), (x + 26, y)], colour(index).stroke_width(2)))?;
             }
-            let areas = rest.split_evenly((rows as usize, self.columns));
-            for (row, areas) in self.panels.chunks(self.columns).zip(areas.chunks(self.columns)) {
-                let dots = || row.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.dots);
-                for (panel, area) in row.iter().zip(areas) {
-                    panel.draw(area, panel.y_scale.axis(dots()))?;
-                }
-            }
-            root.present()?;
+            keys.draw(&marker(index, (x + 13, y)))?;
+            keys.draw_text(&series.name, &(FONT, 15).into_font().color(&INK), (x + 32, y - 7))?;
         }
-        Ok(svg)
+        let areas = rest.split_evenly((rows, self.columns));
+        for (row, areas) in self.panels.chunks(self.columns).zip(areas.chunks(self.columns)) {
+            let dots = || row.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.dots);
+            for (panel, area) in row.iter().zip(areas) {
+                panel.draw(area, panel.y_scale.axis(dots()))?;
+            }
+        }
+        Ok(())
     }
 
     /// The positions of the legend's keys.
@@ -148,7 +145,7 @@ struct Key<'a> {
 }
 
 impl Panel {
-    fn draw(&self, area: &Area<'_>, y_axis: Axis) -> Result<(), DrawError> {
+    fn draw<'a>(&self, area: &Area<'a>, y_axis: Axis) -> Result<(), Failure<'a>> {
         let scale = self.y_scale;
         let x_axis = Axis::of_marks(self.x_ticks.clone());
         let mut chart = ChartBuilder::on(area)
@@ -186,7 +183,7 @@ impl Panel {
 }
 
 fn colour(index: usize) -> RGBColor {
-    COLOURS[index % COLOURS.len()]
+    palette::ALL[index % palette::ALL.len()]
 }
 
 /// A shape in pixels at a place.
