@@ -42,6 +42,9 @@ struct Arguments {
     /// How long a measurement under load lasts.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     seconds: f64,
+    /// Look for the highest rate at which each mix meets its targets, on Cassandra.
+    #[arg(long)]
+    highest: bool,
     /// Folder for stores, which are deleted [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -115,6 +118,7 @@ fn main() -> Result<()> {
         connections: arguments.connections,
         repetitions: arguments.repetitions,
         seconds: arguments.seconds,
+        highest: arguments.highest,
     };
     let temporary = tempfile::tempdir()?;
     let work = arguments.work.as_deref().unwrap_or(temporary.path());

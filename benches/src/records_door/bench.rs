@@ -26,6 +26,8 @@ pub struct Settings {
     pub repetitions: u32,
     /// How long a measurement under load lasts, in seconds.
     pub seconds: f64,
+    /// Whether `mixes` looks for the highest rate at which targets on Cassandra are met.
+    pub highest: bool,
 }
 
 impl fmt::Display for Settings {
@@ -76,8 +78,13 @@ impl Bench {
 
     /// A fresh server of a kind; `None`: it is not available, and the reason was recorded.
     pub fn start(&mut self, kind: Kind) -> Result<Option<Subject>> {
+        self.start_with(kind, &[])
+    }
+
+    /// The same with more settings, if it is a server of Penates.
+    pub fn start_with(&mut self, kind: Kind, more: &[&str]) -> Result<Option<Subject>> {
         let folder: TempDir = tempfile::Builder::new().prefix("store-").tempdir_in(&self.folder)?;
-        match Subject::start(kind, &self.penates, folder) {
+        match Subject::start(kind, &self.penates, folder, more) {
             Ok(subject) => Ok(Some(subject)),
             Err(error) if kind.is_penates() => Err(error),
             Err(error) => {

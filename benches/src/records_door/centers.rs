@@ -13,9 +13,9 @@ use tempfile::TempDir;
 use testbed::tally::times;
 
 use super::bench::Bench;
-use super::fill::fill;
+use super::fill::{fill, last_written};
 use super::mixes::{Mix, report_on_cassandra};
-use super::record::Draw;
+use super::record::{self, Draw};
 use super::subject::{connect, serve};
 use crate::rig::figures::Figures;
 use crate::rig::penates::Penates;
@@ -33,6 +33,10 @@ const LOOK_EVERY: Duration = Duration::from_micros(500);
 /// After this time a write counts as lost.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 
+/// After this time records that filled one data center have to be in the other one. A node that was
+/// too busy for a write gets it again later, from another node.
+const FILLED_WITHIN: Duration = Duration::from_secs(180);
+
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
@@ -40,6 +44,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     let centers = Centers::start(bench.penates(), folder)?;
     let records = bench.settings.records;
     fill(centers.servers[0].address, records, None)?;
+    wait_for_records(centers.servers[1].address, records)?;
     for _ in 0..bench.settings.repetitions {
         let (rate, duration) = (bench.settings.rate / 2.0, bench.duration());
         let mix = Mix { reads: READS, draw: Draw::Uniform, records };
@@ -60,6 +65,18 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         }
     }
     Ok(figures)
+}
+
+/// Waits until a data center has what was written last in the other one.
+fn wait_for_records(address: SocketAddr, records: u64) -> Result<()> {
+    let (mut reader, begun) = (connect(address)?, Instant::now());
+    for number in last_written(records) {
+        while !redis::cmd("EXISTS").arg(record::id(number)).query::<bool>(&mut reader)? {
+            ensure!(begun.elapsed() < FILLED_WITHIN, "record {number} has not arrived in {FILLED_WITHIN:?}");
+            std::thread::sleep(PROBE_EVERY);
+        }
+    }
+    Ok(())
 }
 
 /// How long writes in one data center take until a read in the other one sees them, in microseconds.

@@ -1,69 +1,224 @@
-//! Reads while records expire and their space is reclaimed.
+//! Reads and writes while records expire and their space is reclaimed.
 
-use std::time::Instant;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use super::bench::Bench;
 use super::fill::fill;
 use super::mixes::Mix;
 use super::record::Draw;
+use super::subject::{Kind, Subject};
+use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Goal};
+use crate::rig::open_loop::Arrivals;
 use crate::rig::work::disk_bytes;
 
-/// A read may take so many times its p99 at rest.
+/// A read or a write may take so many times its p99 at rest.
 const TIMES: f64 = 2.0;
 
 /// Records of so many times the kept ones expire.
 const EXPIRING: u64 = 9;
 
-/// Measures it: one record of ten stays and is read, and the others expire.
+/// Reads in a hundred operations.
+const READS: u64 = 90;
+
+/// A server sweeps its store once in the time of two measurements, and once in this time at least.
+/// By default it does so each minute, and a measurement would miss it.
+const SWEEP_EVERY_MAX: Duration = Duration::from_secs(5);
+
+/// For coming to rest (merging what was written, for example) and for the measurement at rest, a
+/// server has the time of so many measurements before records expire.
+const REST: u32 = 6;
+
+/// If that was too short, the next try has twice as much, up to so many times.
+const LONGER_MAX: u32 = 8;
+
+/// After this time all that has expired has to be reclaimed.
+const RECLAIMED_WITHIN: Duration = Duration::from_secs(1_800);
+
+/// The pause between two looks at the metrics of a server.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// The metric of how late the sweep is: 0 if the last one found nothing that had expired.
+const LAG: &str = "penates_records_reclaim_lag_seconds";
+
+/// The metric of when the last sweep of the store ended, in whole seconds since 1970.
+const ENDED: &str = "penates_background_last_success_timestamp_seconds{task=\"reclaim\"}";
+
+/// Measures it: one record of ten stays and is read and written, and the others expire.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
-    let (kept, all) = (bench.settings.records / (EXPIRING + 1), bench.settings.records);
+    let sweep_every = (2 * bench.duration()).min(SWEEP_EVERY_MAX);
+    let sweeps = format!("store.sweep_interval={}ms", sweep_every.as_millis().max(1));
     for _ in 0..bench.settings.repetitions {
         for kind in bench.settings.subjects.clone() {
-            let Some(subject) = bench.start(kind)? else { continue };
-            let began = Instant::now();
-            // The kept records are the first ones. The others expire together, some time after the
-            // last of them is written: twice as long as writing takes, and a measurement.
-            fill(subject.address, kept, None)?;
-            let writing = began.elapsed().mul_f64((EXPIRING + 1) as f64);
-            let expire_from = Instant::now() + 2 * writing + 2 * bench.duration();
-            let span = bench.duration();
-            let expires_in_ms = |number: u64| {
-                if number < kept {
-                    // Not within this benchmark.
-                    return 7 * 24 * 3_600 * 1_000;
+            let mut longer = 1;
+            while let Some(subject) = bench.start_with(kind, &[sweeps.as_str()])? {
+                if let Some(seen) = Seen::of(bench, &subject, sweep_every, longer)? {
+                    seen.report(&mut figures, kind);
+                    break;
                 }
-                let part = (number - kept) as f64 / (all - kept) as f64;
-                let at = expire_from + span.mul_f64(part);
-                u64::try_from(at.saturating_duration_since(Instant::now()).as_millis()).unwrap_or(1).max(1)
-            };
-            fill(subject.address, all, Some(&expires_in_ms))?;
-            subject.process.settle()?;
-            let before = disk_bytes(subject.folder.path())? as f64 / 1e6;
-            let mix = Mix { reads: 100, draw: Draw::Uniform, records: kept };
-            let rest = mix.run(subject.address, bench.settings.rate, bench.duration())?;
-            std::thread::sleep(expire_from.saturating_duration_since(Instant::now()));
-            // The records expire in the first half of this.
-            let busy = mix.run(subject.address, bench.settings.rate, 2 * span)?;
-            let (rest_ms, busy_ms) = (rest.loads[0].times().p99_ms, busy.loads[0].times().p99_ms);
-            figures.report(format!("{kind}: reads p99 at rest"), "ms", rest_ms);
-            figures.report(format!("{kind}: reads p99 while records expire"), "ms", busy_ms);
-            figures.report(format!("{kind}: failed"), "operations", (rest.errors + busy.errors) as f64);
-            let name = format!("{kind}: reads p99 while records expire, over rest");
-            match kind.is_penates() {
-                true => figures.hold(name, "times", Goal::AtMost(TIMES), busy_ms / rest_ms),
-                false => figures.report(name, "times", busy_ms / rest_ms),
+                ensure!(longer < LONGER_MAX, "{kind}: records expire before the server is at rest");
+                longer *= 2;
             }
-            figures.report(format!("{kind}: on disk before"), "MB", before);
-            let after = disk_bytes(subject.folder.path())? as f64 / 1e6;
-            figures.report(format!("{kind}: on disk at the end"), "MB", after);
-            let mut client = subject.connect()?;
-            let left: u64 = redis::cmd("DBSIZE").query(&mut client).context("DBSIZE")?;
-            figures.report(format!("{kind}: records left"), "records", left as f64);
         }
     }
     Ok(figures)
+}
+
+/// What was measured of a server.
+struct Seen {
+    rest: Arrivals<2>,
+    busy: Arrivals<2>,
+    /// Bytes on disk before anything expired, and at the end.
+    before: u64,
+    after: u64,
+    /// Records at the end.
+    left: u64,
+    /// For a data folder.
+    reclaimed: Option<Reclaimed>,
+}
+
+/// How what had expired was reclaimed, in seconds.
+struct Reclaimed {
+    /// The longest for which a record had been expired when the sweep came to it.
+    lag_s: f64,
+    /// From the expiry of the last record until all were reclaimed.
+    within_s: f64,
+}
+
+impl Seen {
+    /// Measures a server that is empty, and in which records expire `longer` times as late as seems
+    /// enough. `None`: some expired before the measurement at rest had ended.
+    fn of(bench: &Bench, subject: &Subject, sweep_every: Duration, longer: u32) -> Result<Option<Self>> {
+        let (rate, span, all) = (bench.settings.rate, bench.duration(), bench.settings.records);
+        let kept = all / (EXPIRING + 1);
+        let begun = Instant::now();
+        fill(subject.address, kept, None)?;
+        // Setting an expiry takes a second command. So writing all takes twice this time and more.
+        let writing = begun.elapsed().mul_f64((EXPIRING + 1) as f64);
+        let expire_from = Instant::now() + longer * (3 * writing + REST * span);
+        let all_expired = expire_from + span;
+        let expires_in_ms = |number: u64| {
+            if number < kept {
+                // Not within this benchmark.
+                return 7 * 24 * 3_600 * 1_000;
+            }
+            let part = (number - kept) as f64 / (all - kept) as f64;
+            let at = expire_from + span.mul_f64(part);
+            at.saturating_duration_since(Instant::now()).as_millis() as u64
+        };
+        fill(subject.address, all, Some(&expires_in_ms))?;
+        if Instant::now() >= expire_from {
+            return Ok(None);
+        }
+        subject.process.settle()?;
+        let before = disk_bytes(subject.folder.path())?;
+        let mix = Mix { reads: READS, draw: Draw::Uniform, records: kept };
+        let rest = mix.run(subject.address, rate, span)?;
+        if Instant::now() >= expire_from {
+            return Ok(None);
+        }
+        std::thread::sleep(expire_from.saturating_duration_since(Instant::now()));
+        let mut sweeps = Sweeps::of(subject, all_expired)?;
+        // The records expire in the first part of this, and at least one sweep begins after it.
+        let busy = std::thread::scope(|scope| {
+            let load = scope.spawn(|| mix.run(subject.address, rate, span + 2 * sweep_every));
+            while !load.is_finished() {
+                sweeps.iter_mut().try_for_each(|sweeps| sweeps.look().map(drop))?;
+                std::thread::sleep(LOOK_EVERY);
+            }
+            load.join().map_err(|_| anyhow!("the load panicked"))?
+        })?;
+        let reclaimed = sweeps.map(Sweeps::wait).transpose()?;
+        subject.process.settle()?;
+        let after = disk_bytes(subject.folder.path())?;
+        let left: u64 = redis::cmd("DBSIZE").query(&mut subject.connect()?).context("DBSIZE")?;
+        let is_penates = subject.kind.is_penates();
+        ensure!(!is_penates || left == kept, "{left} records are left in place of {kept}");
+        Ok(Some(Self { rest, busy, before, after, left, reclaimed }))
+    }
+
+    fn report(&self, figures: &mut Figures, kind: Kind) {
+        let what = |figure: &str| format!("{kind}: {figure}");
+        for (of, name) in ["reads", "writes"].into_iter().enumerate() {
+            let [rest_ms, busy_ms] = [&self.rest, &self.busy].map(|arrivals| arrivals.loads[of].times().p99_ms);
+            figures.report(what(&format!("{name} p99 at rest")), "ms", rest_ms);
+            figures.report(what(&format!("{name} p99 while records expire")), "ms", busy_ms);
+            let over = what(&format!("{name} p99 while records expire, over rest"));
+            match kind.is_penates() {
+                true => figures.hold(over, "times", Goal::AtMost(TIMES), busy_ms / rest_ms),
+                false => figures.report(over, "times", busy_ms / rest_ms),
+            }
+        }
+        figures.report(what("failed"), "operations", (self.rest.errors + self.busy.errors) as f64);
+        for (when, arrivals) in [("at rest", &self.rest), ("while records expire", &self.busy)] {
+            arrivals.report_lateness(figures, |figure| what(&format!("{when}: {figure}")));
+        }
+        figures.report(what("on disk before"), "MB", self.before as f64 / 1e6);
+        figures.report(what("on disk at the end"), "MB", self.after as f64 / 1e6);
+        figures.report(what("records left"), "records", self.left as f64);
+        if let Some(Reclaimed { lag_s, within_s }) = self.reclaimed {
+            figures.report(what("longest lag of the sweep"), "s", lag_s);
+            figures.report(what("all reclaimed after the last record expired"), "s", within_s);
+            let over = self.after as f64 / self.before as f64;
+            figures.hold(what("on disk at the end, over before"), "times", Goal::AtMost(1.0), over);
+        }
+    }
+}
+
+/// The sweeps of a data folder, as the metrics of its server show them.
+struct Sweeps {
+    client: Client<TcpStream>,
+    /// When the last record expires.
+    all_expired: Instant,
+    /// The longest lag so far, in seconds.
+    lag_s: f64,
+    /// When the last sweep had ended, at each look from `all_expired` on at which that was another one.
+    ended: Vec<f64>,
+}
+
+impl Sweeps {
+    /// `None`: the server is none of Penates, or Cassandra reclaims.
+    fn of(subject: &Subject, all_expired: Instant) -> Result<Option<Self>> {
+        if !subject.kind.is_penates() || subject.kind.is_on_cassandra() {
+            return Ok(None);
+        }
+        let client = Client::connect(subject.http.context("a server without metrics")?)?;
+        Ok(Some(Self { client, all_expired, lag_s: 0.0, ended: Vec::new() }))
+    }
+
+    /// Returns whether all is reclaimed that has expired.
+    fn look(&mut self) -> Result<bool> {
+        let is_all_expired = Instant::now() >= self.all_expired;
+        let (_, metrics) = self.client.text(&Request::get("/metrics"))?;
+        let lag_s = value(&metrics, LAG)?;
+        self.lag_s = self.lag_s.max(lag_s);
+        if is_all_expired {
+            let ended = value(&metrics, ENDED)?;
+            if self.ended.last() != Some(&ended) {
+                self.ended.push(ended);
+            }
+        }
+        // The second of these sweeps has ended after all had expired, and the third has begun after
+        // that.
+        Ok(self.ended.len() > 2 && lag_s == 0.0)
+    }
+
+    /// Waits until all is reclaimed.
+    fn wait(mut self) -> Result<Reclaimed> {
+        while !self.look()? {
+            ensure!(self.all_expired.elapsed() < RECLAIMED_WITHIN, "not all is reclaimed in {RECLAIMED_WITHIN:?}");
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(Reclaimed { lag_s: self.lag_s, within_s: self.all_expired.elapsed().as_secs_f64() })
+    }
+}
+
+/// The value of a series in the text format of Prometheus.
+fn value(metrics: &str, series: &str) -> Result<f64> {
+    let value = metrics.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok());
+    value.with_context(|| format!("the metrics lack {series}"))
 }

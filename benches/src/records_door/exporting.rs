@@ -12,7 +12,6 @@ use super::record::Draw;
 use super::subject::Subject;
 use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Goal};
-use crate::rig::load::Load;
 use crate::rig::open_loop::Arrivals;
 
 /// After an export, a read may take so many times the processor time of one before it.
@@ -38,8 +37,10 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             })?;
             let (after, after_us) = reads(bench, &subject)?;
             figures.report(format!("{kind}: exported"), "records/s", exported_per_s);
-            for (when, load) in [("before", &before), ("during", &during), ("after", &after)] {
-                figures.report(format!("{kind}: reads p99 {when} an export"), "ms", load.times().p99_ms);
+            for (when, arrivals) in [("before", &before), ("during", &during), ("after", &after)] {
+                let p99_ms = arrivals.loads[0].times().p99_ms;
+                figures.report(format!("{kind}: reads p99 {when} an export"), "ms", p99_ms);
+                arrivals.report_lateness(&mut figures, |figure| format!("{kind}: {when} an export: {figure}"));
             }
             figures.report(format!("{kind}: processor time of a read before an export"), "µs", before_us);
             let what = format!("{kind}: processor time of a read after an export, over before");
@@ -51,14 +52,14 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 
 /// Reads of popular records for a while, and the processor time that the server takes for each, in
 /// microseconds.
-fn reads(bench: &Bench, subject: &Subject) -> Result<(Load, f64)> {
+fn reads(bench: &Bench, subject: &Subject) -> Result<(Arrivals<2>, f64)> {
     let mix = Mix { reads: 100, draw: Draw::Zipf, records: bench.settings.records };
     let before = subject.process.usage()?;
-    let Arrivals { loads: [load, _], errors, .. } = mix.run(subject.address, bench.settings.rate, bench.duration())?;
-    ensure!(errors == 0, "{errors} reads failed");
+    let arrivals = mix.run(subject.address, bench.settings.rate, bench.duration())?;
+    ensure!(arrivals.errors == 0, "{} reads failed", arrivals.errors);
     let used = subject.process.usage()?.since(before);
-    let each_us = used.cpu_seconds * 1e6 / load.answers as f64;
-    Ok((load, each_us))
+    let each_us = used.cpu_s * 1e6 / arrivals.loads[0].answers as f64;
+    Ok((arrivals, each_us))
 }
 
 /// Exports all records. Returns how many in a second.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use super::bench::Bench;
 use super::fill::fill;
-use super::mixes::Mix;
+use super::mixes::{Mix, report_all};
 use super::record::Draw;
 use super::subject::{Kind, Subject, serve};
 use crate::rig::figures::Figures;
@@ -20,7 +20,7 @@ const TIMES: u64 = 4;
 /// Reads in a hundred operations.
 const MIXES: [u64; 2] = [90, 50];
 
-/// An answer later than this is late, in milliseconds.
+/// An operation without an answer by then is late, in milliseconds.
 const LATE_MS: f64 = 10.0;
 
 /// Measures it.
@@ -57,16 +57,15 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                     let mix = Mix { reads, draw, records: bench.settings.records };
                     let before = process.usage()?;
                     let arrivals = mix.run(address, bench.settings.rate, bench.duration())?;
-                    let read = process.usage()?.since(before).disk_read_bytes;
+                    let read = process.usage()?.since(before).read_bytes();
                     let what = |figure: &str| format!("{kind}: {} {figure}", mix.name());
-                    let [of_reads, of_writes] = &arrivals.loads;
-                    figures.report(what("reads p99"), "ms", of_reads.times().p99_ms);
-                    figures.report(what("writes p99"), "ms", of_writes.times().p99_ms);
-                    figures.report(what("reads later than 10 ms"), "%", 100.0 * of_reads.share_above_ms(LATE_MS));
-                    figures.report(what("writes later than 10 ms"), "%", 100.0 * of_writes.share_above_ms(LATE_MS));
-                    figures.report(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
-                    figures.report(what("failed"), "operations", arrivals.errors as f64);
-                    let operations = (of_reads.answers + of_writes.answers).max(1) as f64;
+                    for (of, load) in arrivals.loads.iter().enumerate() {
+                        let (name, late) = (["reads", "writes"][of], 100.0 * arrivals.late_share(of, LATE_MS));
+                        figures.report(what(&format!("{name} p99")), "ms", load.times().p99_ms);
+                        figures.report(what(&format!("{name} later than 10 ms")), "%", late);
+                    }
+                    report_all(&mut figures, &arrivals, what);
+                    let operations = arrivals.loads.iter().map(|load| load.answers).sum::<u64>().max(1) as f64;
                     figures.report(what("read from disks"), "bytes per operation", read / operations);
                 }
             }

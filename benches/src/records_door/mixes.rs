@@ -1,4 +1,5 @@
-//! Reads and writes of single records in an open loop, beside the disk's own sync time.
+//! Reads and writes of single records in an open loop, beside the disk's own sync time. On Cassandra
+//! they have a deadline.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,10 +10,11 @@ use testbed::tally::times;
 use super::bench::Bench;
 use super::fill::fill;
 use super::record::Draw;
-use super::subject::Kind;
+use super::subject::{Kind, Subject};
 use crate::repository_door::sync;
 use crate::rig::figures::{Figures, Goal};
-use crate::rig::open_loop::{Arrivals, Pace, open_mix};
+use crate::rig::open_loop::{Arrivals, PATIENCE, Pace, open_mix};
+use crate::rig::steps::Steps;
 
 /// Reads in a hundred operations.
 const MIXES: [u64; 3] = [90, 70, 50];
@@ -25,10 +27,28 @@ const READ_P99_MS: f64 = 1.0;
 const READ_P999_MS: f64 = 5.0;
 
 /// Targets of operations on Cassandra: the mean and p99 in milliseconds, and the part of a hundred
-/// that may take longer than that.
+/// that may take longer than that or fail.
 const CASSANDRA_MEAN_MS: f64 = 3.0;
 const CASSANDRA_P99_MS: f64 = 10.0;
 const CASSANDRA_LATE: f64 = 1.0;
+
+/// The deadline of operations on Cassandra.
+const DEADLINE: &str = "records.deadline=10ms";
+
+/// A client that has neither an answer nor a refusal ten milliseconds after that deadline gives up.
+const GIVES_UP: Duration = Duration::from_millis(20);
+
+/// How the generator names what a server refuses because of a deadline: before it begins
+/// (`OVERLOADED`), or when there is no answer in time.
+const REFUSALS: [&str; 3] = ["refused", "error DEADLINE", "error UNKNOWN"];
+
+/// How it names operations without an answer until the client gave up.
+const TIME_OUT: &str = "time-out";
+
+/// The first step of a search for the highest rate, as a part of the requested rate, and the growth
+/// of each step.
+const FIRST: f64 = 0.1;
+const GROWTH: f64 = 1.1;
 
 /// A write may take this long at p99, and this many times a sync of the disk at p99.
 const WRITE_P99_MS: f64 = 1.0;
@@ -41,20 +61,40 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let Some(subject) = bench.start(kind)? else { continue };
         fill(subject.address, bench.settings.records, None)?;
         subject.process.settle()?;
+        // Filling has more time than that.
+        let (subject, timeout) = match kind.is_on_cassandra() {
+            true => (subject.restarted_with(bench.penates(), &[DEADLINE])?, GIVES_UP),
+            false => (subject, PATIENCE),
+        };
         for _ in 0..bench.settings.repetitions {
-            for draw in [Draw::Uniform, Draw::Zipf] {
-                for reads in MIXES {
-                    let synced = sync::run(bench.folder(), Duration::from_secs(1))?;
-                    let sync_ms = times(&synced.latencies_us).p99_ms;
-                    let mix = Mix { reads, draw, records: bench.settings.records };
-                    let arrivals = mix.run(subject.address, bench.settings.rate, bench.duration())?;
-                    mix.report(&mut figures, kind, &arrivals, sync_ms);
-                }
+            for mix in Mix::all(bench.settings.records) {
+                let synced = sync::run(bench.folder(), Duration::from_secs(1))?;
+                let sync_ms = times(&synced.latencies_us).p99_ms;
+                let arrivals = mix.run_within(subject.address, bench.settings.rate, bench.duration(), timeout)?;
+                mix.report(&mut figures, kind, &arrivals, sync_ms);
+            }
+            if kind.is_on_cassandra() && bench.settings.highest {
+                find_highest(bench, &subject, &mut figures)?;
             }
         }
-        figures.report(format!("{kind}: resident at the end"), "MB", subject.process.memory()?.resident_mb);
+        figures.report(format!("{kind}: resident at the end"), "MB", subject.process.memory()?.now_bytes / 1e6);
     }
     Ok(figures)
+}
+
+/// Finds the highest rate at which each mix meets all targets on Cassandra.
+fn find_highest(bench: &Bench, subject: &Subject, figures: &mut Figures) -> Result<()> {
+    let steps = Steps { first: FIRST * bench.settings.rate, growth: GROWTH };
+    for mix in Mix::all(bench.settings.records) {
+        let measure = |rate| mix.run_within(subject.address, rate, bench.duration(), GIVES_UP);
+        let held = steps.climb(measure, holds_on_cassandra)?;
+        let what = |figure: &str| format!("{}: {} {figure}", subject.kind, mix.name());
+        figures.report(what("highest rate that meets all targets"), "operations/s", held.rate);
+        figures.report(what("rate that does not"), "operations/s", held.not);
+        // A rate that meets them does so in spite of a late generator.
+        held.beyond.report_lateness(figures, |figure| what(&format!("rate that does not: {figure}")));
+    }
+    Ok(())
 }
 
 /// A mix of operations.
@@ -69,11 +109,23 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Sends operations for a while: reads of a whole record, and writes of a whole record.
+    /// All mixes that are measured.
+    fn all(records: u64) -> impl Iterator<Item = Self> {
+        let of = move |draw| MIXES.map(|reads| Self { reads, draw, records });
+        [Draw::Uniform, Draw::Zipf].into_iter().flat_map(of)
+    }
+
+    /// Sends operations for a while: reads of a whole record, which are the first kind of the
+    /// results, and writes of a whole record.
     pub fn run(self, address: SocketAddr, rate: f64, duration: Duration) -> Result<Arrivals<2>> {
+        self.run_within(address, rate, duration, PATIENCE)
+    }
+
+    /// The same, with clients that give up after a time.
+    fn run_within(self, address: SocketAddr, rate: f64, duration: Duration, timeout: Duration) -> Result<Arrivals<2>> {
         let Self { reads, draw, records } = self;
         let kinds = [(reads as f64, draw.reading(records)), ((100 - reads) as f64, draw.writing(records))];
-        open_mix(&format!("redis://{address}"), Pace { rate, duration, at_once: AT_ONCE }, kinds)
+        open_mix(&format!("redis://{address}"), Pace { rate, duration, at_once: AT_ONCE }, timeout, kinds)
     }
 
     /// Its name, such as `90/10 uniform:`.
@@ -84,11 +136,14 @@ impl Mix {
 
     fn report(self, figures: &mut Figures, kind: Kind, arrivals: &Arrivals<2>, sync_ms: f64) {
         let what = |figure: &str| format!("{kind}: {} {figure}", self.name());
-        let [of_reads, of_writes] = &arrivals.loads;
         if kind.is_on_cassandra() {
             report_on_cassandra(figures, arrivals, what);
+            let (refused, unanswered) = (arrivals.failed_by(&REFUSALS), arrivals.failed_by(&[TIME_OUT]));
+            figures.report(what("refused by the deadline"), "operations", refused as f64);
+            figures.report(what("without an answer 10 ms after the deadline"), "operations", unanswered as f64);
             return;
         }
+        let [of_reads, of_writes] = &arrivals.loads;
         let mut bound = |name: &str, value: f64, most: f64| match kind.is_penates() {
             true => figures.hold(what(name), "ms", Goal::AtMost(most), value),
             false => figures.report(what(name), "ms", value),
@@ -103,23 +158,39 @@ impl Mix {
             let share = write_ms / most_ms;
             figures.hold(what("writes p99 over 1 ms + 3 syncs"), "times", Goal::AtMost(1.0), share);
         }
-        figures.report(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
-        figures.report(what("failed"), "operations", arrivals.errors as f64);
+        report_all(figures, arrivals, what);
     }
 }
 
 /// The figures of operations on Cassandra, named by `what`.
 pub fn report_on_cassandra(figures: &mut Figures, arrivals: &Arrivals<2>, what: impl Fn(&str) -> String) {
-    let [of_reads, of_writes] = &arrivals.loads;
-    for (name, load) in [("reads", of_reads), ("writes", of_writes)] {
-        let what = |figure: &str| what(&format!("{name} {figure}"));
-        figures.hold(what("mean"), "ms", Goal::AtMost(CASSANDRA_MEAN_MS), load.times().mean_ms);
-        figures.hold(what("p99"), "ms", Goal::AtMost(CASSANDRA_P99_MS), load.times().p99_ms);
-        // What failed is late too; which kind failed is not known, so it counts for both.
-        let late = load.share_above_ms(CASSANDRA_P99_MS) * load.answers as f64 + arrivals.errors as f64;
-        let late = 100.0 * late / (load.answers + arrivals.errors).max(1) as f64;
-        figures.hold(what("later than 10 ms"), "%", Goal::AtMost(CASSANDRA_LATE), late);
+    for (name, unit, goal, value) in of_cassandra(arrivals) {
+        figures.hold(what(&name), unit, goal, value);
     }
-    figures.report(what("operations"), "operations/s", of_reads.rate() + of_writes.rate());
+    report_all(figures, arrivals, what);
+}
+
+/// Whether operations on Cassandra meet all targets.
+fn holds_on_cassandra(arrivals: &Arrivals<2>) -> bool {
+    of_cassandra(arrivals).iter().all(|(_, _, goal, value)| goal.is_met_by(*value))
+}
+
+/// Those of its figures that have targets.
+fn of_cassandra(arrivals: &Arrivals<2>) -> Vec<(String, &'static str, Goal, f64)> {
+    let of = |(kind, name): (usize, &str)| {
+        let (times, late) = (arrivals.loads[kind].times(), 100.0 * arrivals.late_share(kind, CASSANDRA_P99_MS));
+        [
+            (format!("{name} mean"), "ms", Goal::AtMost(CASSANDRA_MEAN_MS), times.mean_ms),
+            (format!("{name} p99"), "ms", Goal::AtMost(CASSANDRA_P99_MS), times.p99_ms),
+            (format!("{name} later than 10 ms"), "%", Goal::AtMost(CASSANDRA_LATE), late),
+        ]
+    };
+    ["reads", "writes"].into_iter().enumerate().flat_map(of).collect()
+}
+
+/// The figures of all operations, named by `what`, and how late the generator was.
+pub fn report_all(figures: &mut Figures, arrivals: &Arrivals<2>, what: impl Fn(&str) -> String) {
+    figures.report(what("operations"), "operations/s", arrivals.done_per_s);
     figures.report(what("failed"), "operations", arrivals.errors as f64);
+    arrivals.report_lateness(figures, what);
 }

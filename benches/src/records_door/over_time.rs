@@ -189,5 +189,5 @@ fn disk_read_bytes(subject: &Subject) -> Result<f64> {
         Some(node) => node.usage()?,
         None => subject.process.usage()?,
     };
-    Ok(usage.disk_read_bytes)
+    Ok(usage.read_bytes())
 }

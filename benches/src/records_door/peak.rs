@@ -1,10 +1,12 @@
-//! The highest rates, by redis-benchmark: the same client for all servers.
+//! The highest rates, by redis-benchmark: the same client for all servers. Each has all records from
+//! the beginning, so that every request finds one.
 
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
 use super::bench::Bench;
+use super::fill::fill_named;
 use super::record::{ATTRIBUTES, VALUE_BYTES};
 use super::subject::{Kind, Subject};
 use crate::rig::figures::{Figures, Goal};
@@ -15,45 +17,68 @@ const PIPELINES: [usize; 2] = [1, 16];
 /// About so long a measurement lasts: redis-benchmark takes a number of requests.
 const TRIED: u64 = 2_000;
 
+/// What was measured of a server.
+struct Rates {
+    kind: Kind,
+    connections: usize,
+    pipeline: usize,
+    /// In requests per second.
+    write: f64,
+    read: f64,
+}
+
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
-    let seconds = bench.settings.seconds;
+    let (records, seconds) = (bench.settings.records, bench.settings.seconds);
     for _ in 0..bench.settings.repetitions {
-        for connections in bench.settings.connections.clone() {
-            for pipeline in PIPELINES {
-                let mut rates = Vec::new();
-                for kind in bench.settings.subjects.clone() {
-                    let Some(subject) = bench.start(kind)? else { continue };
-                    let load = Load { connections, pipeline, records: bench.settings.records };
+        let mut all = Vec::new();
+        for kind in bench.settings.subjects.clone() {
+            let Some(subject) = bench.start(kind)? else { continue };
+            fill_named(subject.address, records, id, None)?;
+            subject.process.settle()?;
+            for connections in bench.settings.connections.clone() {
+                for pipeline in PIPELINES {
+                    let load = Load { connections, pipeline, records };
                     let write = load.rate(&subject, &set_command(), seconds)?;
                     let read = load.rate(&subject, &["HGETALL".into(), ID.into()], seconds)?;
                     let what = |which: &str| format!("{kind}: {which}, {connections} connections, {pipeline} at once");
                     figures.report(what("HSET"), "requests/s", write);
                     figures.report(what("HGETALL"), "requests/s", read);
-                    rates.push((kind, write, read));
+                    all.push(Rates { kind, connections, pipeline, write, read });
                 }
-                compare(&mut figures, &rates, connections, pipeline);
             }
         }
+        compare(&mut figures, &all);
     }
     Ok(figures)
 }
 
 /// The rates of Penates over those of Redis at the same durability.
-fn compare(figures: &mut Figures, rates: &[(Kind, f64, f64)], connections: usize, pipeline: usize) {
-    for (kind, write, read) in rates {
-        let peer = rates.iter().find(|(peer, ..)| kind.peer() == Some(*peer));
-        let Some((peer, their_write, their_read)) = peer else { continue };
-        for (which, ratio) in [("HSET", write / their_write), ("HGETALL", read / their_read)] {
-            let what = format!("{kind}: {which}, {connections} connections, {pipeline} at once: over {peer}");
+fn compare(figures: &mut Figures, all: &[Rates]) {
+    for ours in all {
+        let Rates { kind, connections, pipeline, .. } = *ours;
+        let is_peer = |theirs: &&Rates| {
+            kind.peer() == Some(theirs.kind) && (theirs.connections, theirs.pipeline) == (connections, pipeline)
+        };
+        let Some(theirs) = all.iter().find(is_peer) else { continue };
+        for (which, ratio) in [("HSET", ours.write / theirs.write), ("HGETALL", ours.read / theirs.read)] {
+            let what = format!("{kind}: {which}, {connections} connections, {pipeline} at once: over {}", theirs.kind);
             figures.hold(what, "times", Goal::AtLeast(1.0), ratio);
         }
     }
 }
 
-/// redis-benchmark replaces this by a number with twelve digits.
+/// The id in a command of redis-benchmark.
 const ID: &str = "user:__rand_int__";
+
+/// What it replaces there by a number of twelve digits, from 0 up to below the argument of `-r`.
+const NUMBER: &str = "__rand_int__";
+
+/// The id that it draws with a number.
+fn id(number: u64) -> String {
+    ID.replace(NUMBER, &format!("{number:012}"))
+}
 
 fn set_command() -> Vec<String> {
     let mut command = vec!["HSET".to_owned(), ID.to_owned()];
@@ -94,6 +119,11 @@ fn requests_per_second(csv: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_that_were_filled_have_the_ids_that_redis_benchmark_draws() {
+        assert_eq!([0, 999_999].map(id), ["user:000000000000", "user:000000999999"]);
+    }
 
     #[test]
     fn the_rate_is_taken_from_what_redis_benchmark_prints() {

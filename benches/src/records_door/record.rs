@@ -28,10 +28,10 @@ pub fn value(random: &mut impl RngCore) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The command that writes a whole record.
-pub fn set(number: u64, random: &mut impl RngCore) -> redis::Cmd {
+/// The command that writes the whole of the record with an id.
+pub fn set(id: &str, random: &mut impl RngCore) -> redis::Cmd {
     let mut command = redis::cmd("HSET");
-    command.arg(id(number));
+    command.arg(id);
     ATTRIBUTES.iter().for_each(|attribute| {
         command.arg(attribute).arg(value(random));
     });

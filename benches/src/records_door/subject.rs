@@ -105,8 +105,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Starts a server over a new store.
-    pub fn start(kind: Kind, penates: &Penates, folder: TempDir) -> Result<Self> {
+    /// Starts a server over a new store. A server of Penates has `more` settings.
+    pub fn start(kind: Kind, penates: &Penates, folder: TempDir, more: &[&str]) -> Result<Self> {
         let log = folder.path().join("log");
         let node = kind.is_on_cassandra().then(|| Node::start(&folder.path().join("node"), None, CommitlogSync::Batch));
         let node = node.transpose()?;
@@ -116,7 +116,7 @@ impl Subject {
                 if node.is_some() {
                     penates.run([OsStr::new("init"), OsStr::new("--store"), &store])?;
                 }
-                serve(&[setting], penates, &store, &log)?
+                serve(&[&[setting][..], more].concat(), penates, &store, &log)?
             }
             None => redis_server(if kind == Kind::RedisAlways { "always" } else { "everysec" }, folder.path(), &log)?,
         };
@@ -126,11 +126,17 @@ impl Subject {
     /// Ends a server of Penates, and starts it again over its store as another program, such as the
     /// same one in a control group. The node of its store runs on.
     pub fn restarted(self, penates: &Penates) -> Result<Self> {
+        self.restarted_with(penates, &[])
+    }
+
+    /// Starts it again with more settings.
+    pub fn restarted_with(self, penates: &Penates, more: &[&str]) -> Result<Self> {
         let Self { kind, process, node, folder, .. } = self;
         let setting = kind.setting().context("Redis is not started again")?;
         drop(process);
         let store = address_of_store(node.as_ref(), &folder)?;
-        let (process, address, http) = serve(&[setting], penates, &store, &folder.path().join("log"))?;
+        let log = folder.path().join("log");
+        let (process, address, http) = serve(&[&[setting][..], more].concat(), penates, &store, &log)?;
         Ok(Self { kind, process, address, http, node, folder })
     }
 
@@ -167,7 +173,8 @@ pub fn connect(address: SocketAddr) -> Result<Connection> {
 /// A process with its addresses: of the Redis protocol, and of HTTP.
 pub type Started = (Process, SocketAddr, Option<SocketAddr>);
 
-/// Starts Penates over a store, with more settings.
+/// Starts Penates over a store, with more settings. Where they do not name another deadline, a server
+/// has time enough for its answers: benchmarks measure how late they are.
 pub fn serve(settings: &[&str], penates: &Penates, store: &OsStr, log: &Path) -> Result<Started> {
     let more = [&["records.listen=127.0.0.1:0", "records.deadline=30s"], settings].concat();
     let mut server = penates.serve(store, log, None, &more)?;

@@ -8,11 +8,11 @@ use super::bench::Bench;
 use super::subject::{Kind, Subject};
 use crate::rig::figures::{Figures, Goal};
 use crate::rig::open_loop::{Arrivals, Pace, open};
+use crate::rig::steps::{Held, Steps};
 
-/// Steps are multiples of this number of requests per second, as in the testbed of DRAS-TIC.
-const STEP: f64 = 20.0;
-/// If that made too many steps, each step grows by this factor.
-const GROWTH: f64 = 1.1;
+/// Steps are multiples of 20 requests per second, as in the testbed of DRAS-TIC. If that made too
+/// many steps, each step grows by a tenth.
+const STEPS: Steps = Steps { first: 20.0, growth: 1.1 };
 /// The greatest number of users at once.
 const USERS_MAX: usize = 2_000;
 /// Each user makes a container, and a binary in it.
@@ -27,9 +27,11 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         let mut held = Vec::new();
         for kind in bench.settings.subjects.clone() {
             let Some(subject) = bench.start(kind)? else { continue };
-            let (rate, not) = held_rate(&subject, bench.duration())?;
+            let Held { rate, not, beyond } = held_rate(&subject, bench.duration())?;
             figures.report(format!("{kind}: held"), "requests/s", rate);
             figures.report(format!("{kind}: not held"), "requests/s", not);
+            // A step that holds does so in spite of a late generator.
+            beyond.report_lateness(&mut figures, |figure| format!("{kind}: not held: {figure}"));
             held.push((kind, rate));
         }
         let of_peers = held.iter().filter(|(kind, _)| *kind != Kind::Penates).map(|(_, rate)| *rate);
@@ -42,19 +44,14 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 }
 
 /// The highest step that holds, and the first that does not.
-fn held_rate(subject: &Subject, duration: Duration) -> Result<(f64, f64)> {
-    let (mut held, mut rate) = (0.0, STEP);
+fn held_rate(subject: &Subject, duration: Duration) -> Result<Held<Arrivals<1>>> {
     let container = "a${seed}-${user}";
     let requests = [subject.make_container(container), subject.make_binary(&format!("{container}/bytes"))];
-    loop {
+    let measure = |rate: f64| {
         let pace = Pace { rate: rate / REQUESTS_PER_USER, duration, at_once: USERS_MAX };
-        let arrivals = open(subject.address, pace, &requests)?;
-        if !holds(&arrivals) {
-            return Ok((held, rate));
-        }
-        held = rate;
-        rate = ((rate * GROWTH).max(rate + STEP) / STEP).round() * STEP;
-    }
+        open(subject.address, pace, &requests)
+    };
+    STEPS.climb(measure, holds)
 }
 
 /// No errors, and few late responses. A queue that grows makes them late: nothing that is due is
