@@ -223,9 +223,13 @@ impl Repository {
                     self.end_children(path, &parent, row.head.revision).await?;
                 }
                 let revision = self.heads.revisions().mint_above(row.head.revision.max(row.head.floor));
+                let emptying = self.to_be_emptied(path, &row.head, revision)?;
+                // The record of the beginning of the deletion can be dealt with by now: the head still
+                // named its parts.
+                let superseding = self.superseding(path, revision);
                 let switch = Switch {
                     partition: partition.clone(),
-                    before: self.to_be_emptied(path, &row.head, revision)?.into_iter().collect(),
+                    before: emptying.into_iter().chain(superseding).collect(),
                     head: deleted(&row.head, revision),
                     base: Some(row),
                     after: Vec::new(),
