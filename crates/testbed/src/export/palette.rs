@@ -1,5 +1,5 @@
 //! The colours of all charts: everybody can distinguish them (Okabe and Ito, 2008). The yellow is
-//! left out, which is hard to see on white, and grey stands for black.
+//! left out, which is hard to see on white, and grey takes the place of black.
 
 use plotters::style::RGBColor;
 

@@ -144,7 +144,7 @@ fn is_watcher(pid: u32) -> bool {
     process(pid).and_then(|process| process.stat()).is_ok_and(|stat| stat.comm == WATCHER)
 }
 
-/// No process has the id 0, which stands for ids that no process can have.
+/// No process has the id 0. It is used for ids that no process can have.
 fn process(pid: u32) -> ProcResult<Process> {
     Process::new(i32::try_from(pid).unwrap_or_default())
 }
