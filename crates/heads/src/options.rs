@@ -73,8 +73,8 @@ pub struct LibraryOptions {
     pub read_ahead_bytes: usize,
     /// Bulk requests that may stream at once. One more is refused for now.
     pub bulk_requests_max: usize,
-    /// Processors that requests share: that many may plan, and record their lists in the audit, at
-    /// the same time.
+    /// Processors that requests share: that many may plan, record their lists in the audit, or compute
+    /// an update of a description, at the same time.
     pub processors: usize,
     /// Threads that may count tokens at once.
     pub counting_threads: usize,

@@ -16,7 +16,8 @@ use crate::local;
 
 /// The name of its file.
 const NAME: &str = "load.json";
-const PART: &str = "load.json.part";
+/// The file while it is written. A process that dies then leaves it alone.
+pub(crate) const PART: &str = "load.json.part";
 
 /// The kind of the file, and its version.
 const KIND: &str = "penates load";

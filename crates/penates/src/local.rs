@@ -20,7 +20,7 @@ use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
-use crate::loading::LoadMark;
+use crate::loading::{self, LoadMark};
 use crate::settings::{self, Flags, Settings, StoreLocation};
 
 /// How often a process checks whether a shared store has become read-only.
@@ -40,14 +40,11 @@ const LOAD_SYNC_DELAY: Duration = Duration::from_secs(1);
 /// The folder that a new file system has.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// The file of the mark of a load while it is written. A process that dies then leaves it alone.
-const MARK_PART: &str = "load.json.part";
-
 /// The file that a process locks that has a data folder open. It is made before all others.
 const LOCK: &str = "lock";
 
 /// What is in a data folder in which a process died while it made a store.
-const HALF_MADE: [&str; 5] = [LOCK, "contents", "making", LOST_AND_FOUND, MARK_PART];
+const HALF_MADE: [&str; 5] = [LOCK, "contents", "making", LOST_AND_FOUND, loading::PART];
 
 /// Opens the configured store. In an empty folder it makes one. A read-only store refuses changes.
 /// An unfinished copy is not opened, because it looks like a library that has lost most of its
@@ -350,7 +347,7 @@ pub fn is_empty(folder: &Path) -> bool {
 /// Whether a folder is missing, or has no more than a new file system has, or than a load leaves that
 /// died at its beginning: no store was ever made there.
 pub fn is_vacant(folder: &Path) -> bool {
-    has_only(folder, &[LOST_AND_FOUND, MARK_PART])
+    has_only(folder, &[LOST_AND_FOUND, loading::PART])
 }
 
 /// Whether a process died in a folder while it made a store there, or before it loaded something
@@ -416,11 +413,11 @@ mod tests {
     #[test]
     fn a_load_that_died_at_its_beginning_begins_again() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(MARK_PART), "{").unwrap();
+        fs::write(folder.path().join(loading::PART), "{").unwrap();
         assert!(is_vacant(folder.path()));
         assert!(LoadMark::begin(folder.path(), "/one").unwrap().is_some());
         // Otherwise it has another name than the load gives it.
-        assert!(!folder.path().join(MARK_PART).exists());
+        assert!(!folder.path().join(loading::PART).exists());
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! SPARQL 1.1 Update on one graph, as `PATCH` carries it.
 //!
-//! The parser and the evaluator are those of the Oxigraph project. Neither has limits of its own,
-//! so their input is measured first: the text by `lexical.rs` (both are recursive), the possible
-//! solutions of a `WHERE` by `cost.rs`, and regular expressions by `regex.rs`. A running update can
-//! be cancelled wherever it reads the graph (`view.rs`).
+//! The parser and the evaluator are those of the Oxigraph project. Both are recursive, and neither
+//! has limits of its own. So their input is measured first: the depth of the text by `lexical.rs`,
+//! its names by `names.rs`, the possible solutions of a `WHERE` by `cost.rs`, and regular expressions
+//! by `regex.rs`. A running update can be cancelled wherever it reads the graph (`view.rs`).
 
 mod cost;
 mod lexical;
+mod names;
 mod regex;
 mod removal;
 mod view;

@@ -1,4 +1,4 @@
-//! Reads by one who reads everything once (a fixity check): they leave the system's cache of files
+//! Reads by a reader that reads everything once (a fixity check): they leave the system's cache of files
 //! as it was, so that they do not replace in it what others read.
 //!
 //! What was in the cache before such a reader came to it stays there: somebody else has read it. So
@@ -132,7 +132,7 @@ mod tests {
         file
     }
 
-    /// Whether the system forgets of such a file what it is told to forget. In memory it does not:
+    /// Whether the system drops pages of such a file on request. In memory it does not:
     /// that is reported, and is a failure if `CI` is set. (Looking may make the system read, so
     /// each file is looked at once.)
     fn forgets() -> bool {
@@ -149,7 +149,7 @@ mod tests {
         forgets
     }
 
-    /// A reader of the file who reads everything once.
+    /// A reader of the file that reads everything once.
     fn reader(file: &tempfile::NamedTempFile) -> Ahead {
         let file = file.reopen().unwrap();
         begin(&file);

@@ -118,7 +118,7 @@ async fn an_update_ends_when_its_client_leaves() {
         let ask = fixture.ask(Method::PATCH, "/rest/a").header("content-type", "application/sparql-update");
         ask.body(update)
     };
-    // A million solutions, and one new statement: whoever does not stop it finds that.
+    // A million solutions, and one new statement, which is there if nobody stops the update.
     let costly = "INSERT { <> <u:q> <u:o> } WHERE { ?a <http://a/p> ?x . ?b <http://a/p> ?y }";
     let memory = &fixture.library.memory;
     let deadline = Instant::now() + PATIENCE;

@@ -7,7 +7,6 @@
 
 mod dialling;
 mod form;
-mod reading;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,12 +24,11 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
 use crate::config::{BridgeConfig, Config};
-use crate::delivery::{self, Deliveries, Failure, Kind, Named, Pacing, ROUND, Receiver, Sent};
+use crate::delivery::{self, Deliveries, Failure, Kind, Named, Pacing, ROUND, Reading, Receiver, Sent};
 use crate::error::ServerError;
 use crate::telemetry;
 
 pub(crate) use dialling::{SETTING as NETWORKS_SETTING, allowed, roots};
-pub(crate) use reading::Reading;
 
 use dialling::Dialling;
 

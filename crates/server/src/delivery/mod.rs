@@ -3,12 +3,13 @@
 //!
 //! `following.rs` is the loop that follows the feed for one receiver, sends, and stores how far it
 //! came (`progress.rs`). `retries.rs` says when it is sent again, `networks.rs` which addresses may
-//! be connected to. `routes.rs` shows and changes it for the administrator. How events are sent is
-//! the receiver's: `webhooks/`, `bridges/`.
+//! be connected to. `reading.rs` reads files of secrets again. `routes.rs` shows and changes it for
+//! the administrator. How events are sent is the receiver's: `webhooks/`, `bridges/`.
 
 mod following;
 mod networks;
 mod progress;
+mod reading;
 mod retries;
 mod routes;
 
@@ -38,6 +39,7 @@ use crate::telemetry::{self, ReceiverMetrics};
 
 pub(crate) use networks::{Allowed, AllowedResolver};
 pub(crate) use progress::Progress;
+pub(crate) use reading::Reading;
 pub(crate) use retries::Schedule;
 pub(crate) use routes::routes;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use super::signing::Secrets;
-use crate::bridges::Reading;
 use crate::config::WebhookConfig;
+use crate::delivery::Reading;
 
 /// How long reading a file may take.
 const READ_TIME_MAX: Duration = Duration::from_secs(5);
