@@ -1,5 +1,6 @@
 //! RDF graphs: reading, writing, comparing and updating them. Everything is a pure function or a
-//! stream over bytes. The crate knows no HTTP, no store and no clock.
+//! stream over bytes. The crate knows no HTTP and no store, and of clocks only the processor time that
+//! an update takes.
 //!
 //! How to read it, in the order in which a body is processed:
 //!

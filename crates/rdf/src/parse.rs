@@ -11,6 +11,7 @@ mod turtle;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
+use std::time::Duration;
 
 use oxrdf::{BlankNode, NamedOrBlankNode, Term, Triple};
 use oxttl::{NTriplesParser, TurtleSyntaxError};
@@ -20,7 +21,7 @@ use crate::graph::Graph;
 use crate::syntax::Syntax;
 
 /// Limits of a body. A body beyond a limit is refused, never truncated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of the body.
     pub body_bytes: usize,
@@ -48,11 +49,19 @@ pub struct Limits {
     pub json_scoped_bytes: usize,
     /// Most solutions that the `WHERE` of an update could have, including those of its parts.
     pub solutions: usize,
+    /// Processor time that an update may take, on the thread that evaluates it.
+    pub cpu: Duration,
+    /// Bytes that that thread may hold besides those at the start, as far as `held` knows.
+    pub held_bytes: usize,
+    /// Returns the bytes that the calling thread holds: all that it allocated less what it freed.
+    /// Without it, memory is only estimated.
+    pub held: Option<fn() -> u64>,
 }
 
 impl Default for Limits {
     /// 8 MiB with 100,000 triples, 64 MiB when written out; texts of 1 MiB, IRIs of 64 KiB; 64
-    /// levels; 1,000 contexts, 64 MiB of them copied; a million solutions.
+    /// levels; 1,000 contexts, 64 MiB of them copied; a million solutions in 10 seconds, with 512
+    /// MiB held if that is known.
     fn default() -> Self {
         Self {
             body_bytes: 8 << 20,
@@ -64,6 +73,9 @@ impl Default for Limits {
             json_contexts: 1_000,
             json_scoped_bytes: 64 << 20,
             solutions: 1_000_000,
+            cpu: Duration::from_secs(10),
+            held_bytes: 512 << 20,
+            held: None,
         }
     }
 }
@@ -85,7 +97,7 @@ impl Display for Location {
 
 impl Location {
     /// The place of the byte at `offset`.
-    fn of(text: &[u8], offset: usize) -> Self {
+    pub(crate) fn of(text: &[u8], offset: usize) -> Self {
         let before = String::from_utf8_lossy(&text[..offset.min(text.len())]);
         let line = before.matches('\n').count() as u64 + 1;
         let column = before.rsplit('\n').next().map_or(0, |rest| rest.chars().count()) as u64 + 1;
@@ -258,11 +270,6 @@ impl Size {
             }
         }
         size
-    }
-
-    /// Of the longest IRI, label, text or language.
-    pub(crate) fn longest(self) -> usize {
-        self.iri.max(self.text)
     }
 
     fn add_iri(&mut self, iri: &str) {

@@ -1,5 +1,4 @@
-//! Tokens of Turtle and SPARQL texts, found without parsing, so that the cost of parsing can be
-//! bounded before.
+//! Tokens of Turtle texts, found without parsing, so that the cost of parsing can be bounded before.
 //!
 //! Where a parser could read a text in two ways, the tokens are those of the reading with more
 //! brackets.
@@ -9,9 +8,8 @@ use crate::Iri;
 /// Memory of a parser per declaration besides its IRI, roughly.
 const DECLARATION_BYTES: usize = 64;
 
-/// Tokens (SPARQL 1.1 Query, section 19.8; Turtle, section 6.5), roughly: a string or an IRI is one
-/// token, a comment is none, and any other character outside of words is one. What is left is the
-/// rest of the text.
+/// Tokens (Turtle, section 6.5), roughly: a string or an IRI is one token, a comment is none, and any
+/// other character outside of words is one. What is left is the rest of the text.
 pub(crate) struct Tokens<'a>(pub(crate) &'a str);
 
 impl<'a> Iterator for Tokens<'a> {
@@ -36,30 +34,20 @@ impl<'a> Iterator for Tokens<'a> {
 }
 
 /// A prefixed name is one word, including escaped characters. (`#` must be escaped there; otherwise
-/// it begins a comment.) A name with a `-` is several, because a `-` can be minus too.
-pub(crate) fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '_' | ':' | '.' | '%' | '?' | '$' | '@' | '\\')
-}
-
-/// Whether a full stop before this text is inside of a name (`PN_CHARS`, production 167 of SPARQL).
-/// No statement begins like that.
-pub(crate) fn continues_name(text: &str) -> bool {
-    text.starts_with(|c: char| c == '-' || !c.is_ascii())
+/// it begins a comment.) A name with a `-` is several.
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | ':' | '.' | '%' | '@' | '\\')
 }
 
 /// Whether a token is an IRI, as opposed to a less-than sign.
-pub(crate) fn is_iri(token: &str) -> bool {
+fn is_iri(token: &str) -> bool {
     token.starts_with('<') && token.len() > 1
 }
 
 fn word_bytes(text: &str) -> usize {
-    let is_variable = text.starts_with(['?', '$']);
     let mut characters = text.char_indices();
     while let Some((at, c)) = characters.next() {
         match c {
-            // A variable can touch the names around it.
-            '?' | '$' if at > 0 => return at,
-            ':' | '.' | '%' | '@' | '\\' if is_variable => return at,
             '\\' => _ = characters.next(),
             c if is_word(c) => {}
             _ => return at,
@@ -83,8 +71,8 @@ fn string_bytes(text: &str, quote: char) -> usize {
             Some('\n' | '\r') if !is_long => break,
             None => break,
             Some('\\') => match characters.next() {
-                // A parser of SPARQL ends a long string at any other escape, and reads its quotes as
-                // short strings.
+                // A parser can end a long string at any other escape, and read its quotes as short
+                // strings.
                 Some(escaped) if is_long && !"tbnrf\"'\\uU".contains(escaped) => break,
                 escaped => at += 1 + escaped.map_or(0, char::len_utf8),
             },
@@ -103,9 +91,7 @@ fn iri_bytes(text: &str) -> Option<usize> {
 /// What a text declares: bases, and prefixes of names. All bytes are upper bounds, and saturate.
 pub(crate) struct Declarations {
     /// Of the longest base. Each can be relative to the one before.
-    pub(crate) base_bytes: usize,
-    /// Of the longest prefix.
-    pub(crate) prefix_bytes: usize,
+    base_bytes: usize,
     /// Of all declarations, with their IRIs resolved.
     pub(crate) all_bytes: usize,
     /// Whether the next IRI could be a base.
@@ -118,7 +104,7 @@ impl Declarations {
     /// None yet, in a text with this base.
     pub(crate) fn new(base: &Iri) -> Self {
         let base_bytes = base.as_str().len();
-        Self { base_bytes, prefix_bytes: 0, all_bytes: 0, declares_base: false, declares_prefix: false }
+        Self { base_bytes, all_bytes: 0, declares_base: false, declares_prefix: false }
     }
 
     /// Reads the next token.
@@ -127,9 +113,6 @@ impl Declarations {
             let bytes = if has_scheme(token) { token.len() } else { self.base_bytes.saturating_add(token.len()) };
             if self.declares_base {
                 self.base_bytes = self.base_bytes.max(bytes);
-            }
-            if self.declares_prefix {
-                self.prefix_bytes = self.prefix_bytes.max(bytes);
             }
             if self.declares_base || self.declares_prefix {
                 self.all_bytes = self.all_bytes.saturating_add(bytes).saturating_add(DECLARATION_BYTES);
@@ -169,8 +152,8 @@ mod tests {
     #[test]
     fn strings_iris_and_comments_are_distinguished_from_brackets() {
         assert_eq!(
-            tokens("INSERT{<a(> dc:b \"(\\\"{\" , '''\n'{[''' # ((\n;?x<3}"),
-            ["INSERT", "{", "<a(>", "dc:b", "\"(\\\"{\"", ",", "'''\n'{['''", ";", "?x", "<", "3", "}"]
+            tokens("[<a(> dc:b \"(\\\"{\" , '''\n'{[''' # ((\n;<3]"),
+            ["[", "<a(>", "dc:b", "\"(\\\"{\"", ",", "'''\n'{['''", ";", "<", "3", "]"]
         );
     }
 
@@ -184,18 +167,11 @@ mod tests {
         assert_eq!(tokens("#\r["), ["["]);
     }
 
-    #[test]
-    fn variables_are_words_of_their_own() {
-        assert_eq!(tokens("?x:p?y.$z:q'a'"), ["?x", ":p", "?y", ".", "$z", ":q", "'a'"]);
-        assert_eq!(tokens("a:b?/a:c\\?d"), ["a:b", "?", "/", "a:c\\?d"]);
-    }
-
-    /// Bytes of the longest base, of the longest prefix and of all declarations.
-    fn declared(text: &str) -> (usize, usize, usize) {
+    /// Bytes of the longest base and of all declarations.
+    fn declared(text: &str) -> (usize, usize) {
         let mut declarations = Declarations::new(&Iri::parse("http://a/".to_owned()).unwrap());
         tokens(text).into_iter().for_each(|token| declarations.add(token));
-        let Declarations { base_bytes, prefix_bytes, all_bytes, .. } = declarations;
-        (base_bytes, prefix_bytes, all_bytes)
+        (declarations.base_bytes, declarations.all_bytes)
     }
 
     #[test]
@@ -209,20 +185,20 @@ mod tests {
             "PREFIXp:<http://example.org/>",
             "<a> <b> \"x\".PREFIX base-p:<http://example.org/>",
         ] {
-            assert_eq!(declared(text), (9, one, one + DECLARATION_BYTES), "{text}");
+            assert_eq!(declared(text), (9, one + DECLARATION_BYTES), "{text}");
         }
         for text in
             ["@base <http://example.org/>.", "Base<http://example.org/>", "<a> <b> 1.@base<http://example.org/>."]
         {
-            assert_eq!(declared(text), (one, 0, one + DECLARATION_BYTES), "{text}");
+            assert_eq!(declared(text), (one, one + DECLARATION_BYTES), "{text}");
         }
-        assert_eq!(declared("<a> a:base <b>, 'prefix', <c> ."), (9, 0, 0));
+        assert_eq!(declared("<a> a:base <b>, 'prefix', <c> ."), (9, 0));
     }
 
     #[test]
     fn a_relative_declaration_is_as_long_as_its_base_and_itself() {
-        assert_eq!(declared("@base <b/> . @base <c/> . @prefix p:<d>."), (9 + 4 + 4, 17 + 3, 13 + 17 + 20 + 3 * 64));
-        assert_eq!(declared("@base <http://b/> . @base <c:d> ."), (11, 0, 11 + 5 + 2 * 64));
+        assert_eq!(declared("@base <b/> . @base <c/> . @prefix p:<d>."), (9 + 4 + 4, 13 + 17 + 20 + 3 * 64));
+        assert_eq!(declared("@base <http://b/> . @base <c:d> ."), (11, 11 + 5 + 2 * 64));
     }
 
     #[test]

@@ -1,33 +1,45 @@
 //! SPARQL 1.1 Update on one graph, as `PATCH` carries it.
 //!
 //! The parser and the evaluator are those of the Oxigraph project. Both are recursive, and neither
-//! has limits of its own. So their input is measured first: the depth of the text by `lexical.rs`,
-//! its names by `names.rs`, the possible solutions of a `WHERE` by `cost.rs`, and regular expressions
-//! by `regex.rs`. A running update can be cancelled wherever it reads the graph (`view.rs`).
+//! has limits of its own. So their input is measured first. In the order in which an update is read:
+//!
+//! - `source.rs` decodes escapes of code points.
+//! - `terminals.rs` splits the text into the terminals of the language, and writes out their names.
+//! - `bounds.rs` measures the terminals: their depth, their number and their bytes.
+//! - `canonical.rs` makes the text of them that is parsed.
+//! - `cost.rs` bounds the possible solutions of a `WHERE`, and `regex.rs` regular expressions.
+//!
+//! Then its evaluation is metered. It can be stopped wherever it reads, copies or compares a term
+//! (`view.rs`), and is if it was cancelled or uses too much (`meter.rs`).
 
+mod bounds;
+mod canonical;
 mod cost;
-mod lexical;
-mod names;
+mod meter;
 mod regex;
 mod removal;
+mod source;
+mod terminals;
 mod view;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use oxrdf::{BlankNode, NamedOrBlankNode, Term, Triple};
 use spareval::{CancellationToken, DeleteInsertQuad, QueryEvaluationError, QueryEvaluator};
+use spargebra::GraphUpdateOperation;
 use spargebra::algebra::GraphPattern;
-use spargebra::term::{GraphName, GraphNamePattern, GroundQuad, GroundQuadPattern, GroundTerm, Quad, QuadPattern};
-use spargebra::{GraphUpdateOperation, SparqlParser, SparqlSyntaxError};
+use spargebra::term::{GroundQuad, GroundQuadPattern, GroundTerm, Quad, QuadPattern};
 
 use crate::Iri;
 use crate::graph::Graph;
 use crate::parse::{Limits, Location, Size, label_blank_nodes};
 
-use cost::Gate;
+use canonical::Canonical;
+use cost::Templates;
+use meter::{Gate, Meter, stoppable};
 pub use removal::Removal;
-use view::{View, ViewError};
+use view::View;
 
 /// Stack of the thread that evaluates patterns, in bytes. It is reserved, and used only if needed.
 const STACK_BYTES: usize = 256 << 20;
@@ -79,24 +91,8 @@ impl UpdateError {
     }
 }
 
-impl From<SparqlSyntaxError> for UpdateError {
-    fn from(error: SparqlSyntaxError) -> Self {
-        let text = error.to_string();
-        // "error at 1:8: expected ..."
-        let located = text.strip_prefix("error at ").and_then(|rest| {
-            let (place, message) = rest.split_once(": ")?;
-            let (line, column) = place.split_once(':')?;
-            Some((Location { line: line.parse().ok()?, column: column.parse().ok()? }, message.to_owned()))
-        });
-        match located {
-            Some((location, message)) => Self::Syntax { location: Some(location), message },
-            None => Self::Syntax { location: None, message: text },
-        }
-    }
-}
-
-/// Stops an update from another thread, within about a second: the evaluator's work without a check
-/// is bounded to that.
+/// Stops an update from another thread, within about a second: what is done between two checks is
+/// bounded to that.
 #[derive(Clone, Default)]
 pub struct Cancellation(CancellationToken);
 
@@ -124,8 +120,8 @@ pub struct Updated {
 /// IRIs are resolved against `base`. New blank nodes get free labels.
 ///
 /// `INSERT DATA`, `DELETE DATA`, `DELETE WHERE` and `DELETE`/`INSERT ... WHERE` are supported.
-/// Anything that names another graph (`LOAD`, `CLEAR`, `CREATE`, `DROP`, `WITH`, `USING`, `GRAPH`)
-/// or another server (`SERVICE`) is refused.
+/// Anything that names another graph (`LOAD`, `CLEAR`, `CREATE`, `DROP`, `ADD`, `MOVE`, `COPY`, `WITH`,
+/// `USING`, `GRAPH`) or another server (`SERVICE`) is refused, and so is RDF 1.2.
 ///
 /// # Errors
 /// [`UpdateError`].
@@ -139,16 +135,15 @@ pub fn apply(
     if update.len() > limits.body_bytes {
         return Err(UpdateError::TooLarge { of: "bytes", limit: limits.body_bytes });
     }
-    let update = &*lexical::unescaped(update)?;
-    let shape = lexical::check(update, base, limits)?;
+    let update = Canonical::of(update, base, limits)?;
     cancellation.check()?;
-    if !shape.has_where {
+    if !update.has_where {
         return apply_here(graph, update, base, limits, cancellation);
     }
     // The evaluator needs up to 40 KiB of stack per operator of a pattern.
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("sparql-update".to_owned()).stack_size(STACK_BYTES);
-        let evaluation = thread.spawn_scoped(scope, || apply_here(graph, update, base, limits, cancellation));
+        let evaluation = thread.spawn_scoped(scope, move || apply_here(graph, update, base, limits, cancellation));
         let failed = |what: &str| UpdateError::Evaluation(format!("the update could not be evaluated: {what}"));
         match evaluation.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(result)) => result,
@@ -160,39 +155,38 @@ pub fn apply(
 
 fn apply_here(
     graph: &Graph,
-    update: &str,
+    update: Canonical<'_>,
     base: &Iri,
     limits: &Limits,
     cancellation: &Cancellation,
 ) -> Result<Updated, UpdateError> {
-    let parser = SparqlParser::new().with_base_iri(base.as_str());
-    let parser = parser.map_err(|error| UpdateError::Evaluation(format!("the base is not an IRI: {error}")))?;
-    let update = parser.parse_update(update)?;
+    let meter = Arc::new(Meter::new(limits, cancellation));
+    let operations = update.parsed()?;
     let mut graph = graph.clone();
     let mut removals = Vec::new();
     let mut budget = cost::Budget::new(limits);
-    for operation in update.operations {
-        cancellation.check()?;
+    for operation in operations {
+        meter.check()?;
         budget.take_graph(&graph)?;
         match operation {
-            GraphUpdateOperation::InsertData { data } => insert_data(&mut graph, &data)?,
+            GraphUpdateOperation::InsertData { data } => insert_data(&mut graph, &data),
             GraphUpdateOperation::DeleteData { data } => {
-                let triples = data.iter().map(ground_triple).collect::<Result<Vec<_>, _>>()?;
+                let triples: Vec<_> = data.iter().map(ground_triple).collect();
                 removals.extend(triples.iter().map(Removal::of));
                 remove_all(&mut graph, &triples.into_iter().collect());
             }
-            GraphUpdateOperation::DeleteInsert { delete, insert, using, pattern } => {
-                if using.is_some() {
-                    return Err(UpdateError::NotSupported { operation: "USING or WITH" });
-                }
+            GraphUpdateOperation::DeleteInsert { delete, insert, pattern, .. } => {
                 removals.extend(delete.iter().map(Removal::of_template));
                 let change = Change { delete, insert, pattern: *pattern };
-                change.carry_out(&mut graph, base, limits, &mut budget, cancellation)?;
+                change.carry_out(&mut graph, base, &mut budget, &meter)?;
             }
-            GraphUpdateOperation::Load { .. } => return Err(UpdateError::NotSupported { operation: "LOAD" }),
-            GraphUpdateOperation::Clear { .. } => return Err(UpdateError::NotSupported { operation: "CLEAR" }),
-            GraphUpdateOperation::Create { .. } => return Err(UpdateError::NotSupported { operation: "CREATE" }),
-            GraphUpdateOperation::Drop { .. } => return Err(UpdateError::NotSupported { operation: "DROP" }),
+            // Their words are refused before.
+            GraphUpdateOperation::Load { .. }
+            | GraphUpdateOperation::Clear { .. }
+            | GraphUpdateOperation::Create { .. }
+            | GraphUpdateOperation::Drop { .. } => {
+                return Err(UpdateError::NotSupported { operation: "an operation on graphs" });
+            }
         }
         check_size(&graph, limits)?;
     }
@@ -222,12 +216,9 @@ fn check_size(graph: &Graph, limits: &Limits) -> Result<(), UpdateError> {
 }
 
 /// Section 3.1.1: its blank nodes are new ones, whatever their labels.
-fn insert_data(graph: &mut Graph, data: &[Quad]) -> Result<(), UpdateError> {
+fn insert_data(graph: &mut Graph, data: &[Quad]) {
     let mut new_nodes: HashMap<&BlankNode, BlankNode> = HashMap::new();
     for quad in data {
-        if quad.graph_name != GraphName::DefaultGraph {
-            return Err(UpdateError::NotSupported { operation: "GRAPH" });
-        }
         let subject = match &quad.subject {
             NamedOrBlankNode::BlankNode(node) => new_nodes.entry(node).or_default().clone().into(),
             NamedOrBlankNode::NamedNode(node) => node.clone().into(),
@@ -238,18 +229,14 @@ fn insert_data(graph: &mut Graph, data: &[Quad]) -> Result<(), UpdateError> {
         };
         graph.insert(Triple { subject, predicate: quad.predicate.clone(), object });
     }
-    Ok(())
 }
 
-fn ground_triple(quad: &GroundQuad) -> Result<Triple, UpdateError> {
-    if quad.graph_name != GraphName::DefaultGraph {
-        return Err(UpdateError::NotSupported { operation: "GRAPH" });
-    }
+fn ground_triple(quad: &GroundQuad) -> Triple {
     let object: Term = match &quad.object {
         GroundTerm::NamedNode(node) => node.clone().into(),
         GroundTerm::Literal(literal) => literal.clone().into(),
     };
-    Ok(Triple { subject: quad.subject.clone().into(), predicate: quad.predicate.clone(), object })
+    Triple { subject: quad.subject.clone().into(), predicate: quad.predicate.clone(), object }
 }
 
 /// `DELETE` and `INSERT` with a `WHERE`.
@@ -266,30 +253,22 @@ impl Change {
         mut self,
         graph: &mut Graph,
         base: &Iri,
-        limits: &Limits,
         budget: &mut cost::Budget,
-        cancellation: &Cancellation,
+        meter: &Arc<Meter>,
     ) -> Result<(), UpdateError> {
-        let deleted = self.delete.iter().map(|quad| &quad.graph_name);
-        let graph_names = deleted.chain(self.insert.iter().map(|quad| &quad.graph_name));
-        if graph_names.into_iter().any(|name| *name != GraphNamePattern::DefaultGraph) {
-            return Err(UpdateError::NotSupported { operation: "GRAPH" });
-        }
-        let templates = self.delete.len() + self.insert.len();
-        let gates = cost::check(&mut self.pattern, templates, graph, limits, budget)?;
+        let templates = Templates { delete: &self.delete, insert: &self.insert };
+        let gates = cost::check(&mut self.pattern, &templates, graph, meter.limits(), budget)?;
+        // Values that no template writes are not copied.
+        let variables = templates.variables().cloned().collect::<HashSet<_>>().into_iter().collect();
+        self.pattern = GraphPattern::Project { inner: Box::new(self.pattern), variables };
 
-        let meter = Arc::new(regex::Meter::default());
-        let stop = cancellation.0.clone();
-        let view = View::new(graph, limits.expanded_bytes, budget.reads, stop.clone());
-        let mut evaluator = QueryEvaluator::new().with_cancellation_token(stop.clone());
-        for Gate { name, compiled_bytes } in gates {
-            evaluator = evaluator.with_custom_function(name, meter.gate(compiled_bytes, stop.clone()));
+        let mut evaluator = QueryEvaluator::new();
+        for Gate { name, guard } in gates {
+            let meter = meter.clone();
+            evaluator = evaluator.with_custom_function(name, move |arguments| guard.pass(&meter, arguments));
         }
-        let changed = changes(&evaluator, self, graph, base, &view, limits, cancellation);
-        budget.reads = view.left_reads();
+        let (removed, added) = stoppable(|| changes(&evaluator, self, graph, base, meter))?;
         meter.check()?;
-        let (removed, added) = changed?;
-        cancellation.check()?;
         remove_all(graph, &removed);
         graph.extend(added);
         Ok(())
@@ -303,21 +282,20 @@ fn changes(
     Change { delete, insert, pattern }: Change,
     graph: &Graph,
     base: &Iri,
-    view: &View,
-    limits: &Limits,
-    cancellation: &Cancellation,
+    meter: &Arc<Meter>,
 ) -> Result<(Graph, Graph), UpdateError> {
-    let failed = |error: QueryEvaluationError| evaluation(&error, limits);
+    let (view, limits) = (View::new(graph, meter), meter.limits());
     let prepared = evaluator.prepare_delete_insert(delete, insert, Some(base.clone()), None, &pattern);
     let (mut removed, mut added, mut bytes) = (Graph::new(), Graph::new(), 0_usize);
-    for change in prepared.execute(view).map_err(failed)? {
-        cancellation.check()?;
+    for change in prepared.execute(&view).map_err(failed)? {
         let (quad, is_added) = match change.map_err(failed)? {
             DeleteInsertQuad::Delete(quad) => (quad, false),
             DeleteInsertQuad::Insert(quad) => (quad, true),
         };
         let triple = Triple::from(quad);
-        bytes = bytes.saturating_add(Size::of(&triple).all);
+        let triple_bytes = Size::of(&triple).all;
+        meter.copy(triple_bytes);
+        bytes = bytes.saturating_add(triple_bytes);
         if bytes > limits.expanded_bytes {
             return Err(too_much(limits));
         }
@@ -336,19 +314,8 @@ fn too_much(limits: &Limits) -> UpdateError {
     UpdateError::TooLarge { of: "bytes once all names are written out", limit: limits.expanded_bytes }
 }
 
-fn evaluation(error: &QueryEvaluationError, limits: &Limits) -> UpdateError {
-    match error {
-        QueryEvaluationError::Cancelled => UpdateError::Cancelled,
-        QueryEvaluationError::Dataset(error) => match error.downcast_ref() {
-            Some(ViewError::Cancelled) => UpdateError::Cancelled,
-            Some(ViewError::TooLarge) => too_much(limits),
-            Some(ViewError::TooManyReads) => {
-                UpdateError::TooLarge { of: "solutions that a path could have on its way", limit: limits.solutions }
-            }
-            None => UpdateError::Evaluation(error.to_string()),
-        },
-        other => UpdateError::Evaluation(other.to_string()),
-    }
+fn failed(error: QueryEvaluationError) -> UpdateError {
+    UpdateError::Evaluation(error.to_string())
 }
 
 fn remove_all(graph: &mut Graph, triples: &Graph) {

@@ -1,13 +1,8 @@
 //! Regular expressions of an update. The evaluator compiles a pattern again for each solution if it
 //! could not compile it before, and cannot be stopped while it matches. So patterns are compiled
-//! here first, within a limit, and matched texts are counted.
+//! here first, within a limit, and matched texts are counted (`meter.rs`).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-use oxrdf::Term;
 use regex::RegexBuilder;
-use spareval::CancellationToken;
 use spargebra::algebra::Expression;
 
 use super::UpdateError;
@@ -21,10 +16,38 @@ const COMPILED_BYTES: [usize; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
 
 /// Limit for one match, as bytes of the text times bytes of the compiled pattern: a second at
 /// worst, usually a hundredth of that.
-const MATCH: usize = 4 << 30;
+pub(super) const MATCH: usize = 4 << 30;
 
 /// The same limit for all matches of an update together.
-const ALL_MATCHES: usize = 10 * MATCH;
+pub(super) const ALL_MATCHES: usize = 10 * MATCH;
+
+/// Characters that can mean something else than themselves.
+const OPERATORS: [char; 14] = ['\\', '.', '+', '*', '?', '(', ')', '|', '[', ']', '{', '}', '^', '$'];
+
+/// Steps for compiling a pattern: for any, and for each of its bytes.
+const COMPILE_STEPS: usize = 5_000;
+const COMPILE_STEPS_PER_BYTE: usize = 160;
+
+/// Steps for compiling a pattern once.
+pub(super) fn compile_steps(pattern: &Expression) -> usize {
+    let bytes = text(pattern).map_or(0, str::len);
+    COMPILE_STEPS.saturating_add(bytes.saturating_mul(COMPILE_STEPS_PER_BYTE))
+}
+
+/// Whether a replacement can search the rest of the text again after each match. A pattern without
+/// operators matches texts of its own length only, so that each search ends where its match ends.
+pub(super) fn is_searched_again(pattern: &Expression, flags: Option<&Expression>) -> bool {
+    let is_quoted = flags.and_then(text).is_some_and(|flags| flags.contains('q'));
+    !is_quoted && text(pattern).is_none_or(|pattern| pattern.contains(OPERATORS))
+}
+
+/// The text of a string that is written out.
+fn text(expression: &Expression) -> Option<&str> {
+    match expression {
+        Expression::Literal(text) if text.datatype() == oxrdf::vocab::xsd::STRING => Some(text.value()),
+        _ => None,
+    }
+}
 
 /// An upper bound for the bytes of the compiled pattern.
 ///
@@ -32,18 +55,14 @@ const ALL_MATCHES: usize = 10 * MATCH;
 /// [`UpdateError::Pattern`] if the pattern is computed, invalid or too large.
 pub(super) fn compiled_bytes(pattern: &Expression, flags: Option<&Expression>) -> Result<usize, UpdateError> {
     let wrong = |why: &str| UpdateError::Pattern { why: why.to_owned() };
-    let text = |expression: &Expression| match expression {
-        Expression::Literal(text) if text.datatype() == oxrdf::vocab::xsd::STRING => Some(text.value().to_owned()),
-        _ => None,
-    };
     let computed =
         || wrong("it is computed, and would have to be compiled for each solution: write it out as a string");
     let pattern = text(pattern).ok_or_else(computed)?;
-    let flags = flags.map_or(Some(String::new()), text).ok_or_else(computed)?;
+    let flags = flags.map_or(Some(""), text).ok_or_else(computed)?;
     if pattern.len() > PATTERN_BYTES {
         return Err(wrong("it is longer than 4096 bytes"));
     }
-    let pattern = if flags.contains('q') { regex::escape(&pattern) } else { pattern };
+    let pattern = if flags.contains('q') { regex::escape(pattern) } else { pattern.to_owned() };
     let mut builder = RegexBuilder::new(&pattern);
     for flag in flags.chars() {
         match flag {
@@ -63,46 +82,6 @@ pub(super) fn compiled_bytes(pattern: &Expression, flags: Option<&Expression>) -
         }
     }
     Err(wrong("it is too large once it is compiled: repeat less"))
-}
-
-/// Counts what is matched in an update.
-#[derive(Debug, Default)]
-pub(super) struct Meter {
-    matched: AtomicUsize,
-    is_exceeded: AtomicBool,
-}
-
-impl Meter {
-    /// A function that returns its text, if that may be matched with a pattern of this size.
-    pub(super) fn gate(
-        self: &Arc<Self>,
-        compiled_bytes: usize,
-        cancellation: CancellationToken,
-    ) -> impl Fn(&[Term]) -> Option<Term> + Send + Sync + 'static {
-        let meter = self.clone();
-        move |arguments| {
-            let text = arguments.first()?;
-            let bytes = match text {
-                Term::Literal(literal) => literal.value().len(),
-                Term::NamedNode(_) | Term::BlankNode(_) => 0,
-            };
-            let steps = bytes.saturating_mul(compiled_bytes);
-            let before = meter.matched.fetch_add(steps.min(ALL_MATCHES), Ordering::Relaxed);
-            if steps > MATCH || before.saturating_add(steps) > ALL_MATCHES {
-                meter.is_exceeded.store(true, Ordering::Relaxed);
-                cancellation.cancel();
-            }
-            (!cancellation.is_cancelled()).then(|| text.clone())
-        }
-    }
-
-    /// Refuses an update of which a match was refused.
-    pub(super) fn check(&self) -> Result<(), UpdateError> {
-        match self.is_exceeded.load(Ordering::Relaxed) {
-            true => Err(UpdateError::TooLarge { of: "steps of matching regular expressions", limit: ALL_MATCHES }),
-            false => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -154,5 +133,19 @@ mod tests {
         let variable = Expression::Variable(Variable::new("x").unwrap());
         assert!(compiled_bytes(&variable, None).unwrap_err().to_string().contains("computed"));
         assert!(compiled_bytes(&literal("a"), Some(&variable)).is_err());
+    }
+
+    #[test]
+    fn only_patterns_with_operators_are_searched_again() {
+        let is_searched_again = |pattern, flags| is_searched_again(&literal(pattern), Some(&literal(flags)));
+        assert!(!is_searched_again("http://old", ""));
+        assert!(!is_searched_again("a.b*", "q"));
+        assert!(is_searched_again("a.*b|a", "i"));
+        assert!(super::is_searched_again(&literal("x$"), None));
+    }
+
+    #[test]
+    fn a_longer_pattern_costs_more_to_compile() {
+        assert_eq!(compile_steps(&literal(&"x".repeat(1_000))), 165_000);
     }
 }

@@ -1,6 +1,8 @@
-//! Expensive updates are refused before they begin, or can be cancelled.
+//! Expensive updates are refused before they begin, or stopped, or can be cancelled.
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rdf::update::{Cancellation, UpdateError, apply};
 use rdf::{Graph, Iri, Limits, Syntax};
@@ -256,10 +258,64 @@ fn what_hides_brackets_or_is_read_many_times_is_refused_before_it_is_parsed() {
 
 #[test]
 fn a_path_that_can_be_followed_in_too_many_ways_is_refused() {
-    let before = graph("<a> <p> <b1>, <b2> . <b1> <p> <a> . <b2> <p> <a> .");
-    let steps = ["<p>"; 60].join("/");
-    let error = updated(&before, &format!("<a> ({steps})* ?x")).unwrap_err();
-    assert!(error.is_too_large(), "{error}");
+    let before = graph(&(0..20).map(|n| format!("<a> <p> <b{n}> . <b{n}> <p> <a> . ")).collect::<String>());
+    let steps = ["<p>"; 12].join("/");
+    // Ten reads for each solution.
+    let limits = Limits { solutions: 10_000, cpu: Duration::MAX, ..Limits::default() };
+    let update = format!("INSERT {{ <> <q> 1 }} WHERE {{ <a> ({steps})* ?x }}");
+    let error = apply(&before, &update, &base(), &limits, &Cancellation::default()).unwrap_err();
+    assert!(error.to_string().ends_with("solutions that a path could have on its way"), "{error}");
+}
+
+/// The evaluator would copy or follow their parts millions of times before it reads anything.
+#[test]
+fn patterns_that_take_too_long_before_they_are_evaluated_are_refused() {
+    let before = graph("<a> <p> \"x\" ; <q> \"y\" .");
+    let nested = |open: &str, middle: &str, close: &str, levels: usize| {
+        format!("{}{middle}{}", open.repeat(levels), close.repeat(levels))
+    };
+    let groups = ["{}"; 250].join(" UNION ");
+    let path = |steps: usize| vec!["<p>"; steps].join("/");
+    for pattern in [
+        format!("?s ?p ?o FILTER({})", nested("(", "?o", " IN (1, 1))", 25)),
+        format!("?s ?p ?o FILTER({})", nested("(EXISTS { FILTER(", "?o", " IN (1, 1)) } IN (1, 1, 1, 1, 1))", 9)),
+        format!("FILTER(EXISTS {{ FILTER(?x = '{}') }} IN ({}1))", "x".repeat(100_000), "1, ".repeat(200)),
+        format!("?s ?p ?o FILTER({})", nested("IF(", "?o", " = ?s, STR(?o), 1)", 28)),
+        format!("{groups} FILTER(?x = '{}')", "x".repeat(100_000)),
+        nested("{ SELECT (COUNT(*) AS ?n) {", &groups, "}}", 14),
+        format!("?x <q> ?y . <a> ({})* ?b", path(40)),
+        format!("?x <q> ?y . <a> {}|<q> ?b", path(40)),
+    ] {
+        let error = updated(&before, &pattern).unwrap_err();
+        let start: String = pattern.chars().take(60).collect();
+        assert!(error.to_string().ends_with("bytes that the evaluator would make of this WHERE"), "{start}: {error}");
+    }
+    for pattern in [
+        "?s ?p ?o FILTER(LCASE(?o) IN ('x', 'y') && IF(?o = ?s, IF(?o = 1, 2, 3), 4) = 4)".to_owned(),
+        format!("?x <q> ?y . <a> ({})* ?b", path(8)),
+        "{ SELECT (COUNT(*) AS ?n) { SELECT ?s (COUNT(*) AS ?m) { ?s ?p ?o } GROUP BY ?s } }".to_owned(),
+    ] {
+        let outcome = updated(&before, &pattern);
+        assert!(outcome.is_ok(), "{pattern}: {outcome:?}");
+    }
+}
+
+#[test]
+fn what_one_solution_writes_is_bounded_before_it_is_written() {
+    let long = "x".repeat(100_000);
+    let before = graph(&format!("<a> <p> \"{long}\" ; <q> 1 ."));
+    let limits = Limits { expanded_bytes: 4 << 20, ..Limits::default() };
+    let applied = |variable: &str, count: usize, pattern: &str| {
+        let template: String = (0..count).map(|n| format!("<s{n}> <p> {variable} . ")).collect();
+        let update = format!("INSERT {{ {template} }} WHERE {{ {pattern} }}");
+        apply(&before, &update, &base(), &limits, &Cancellation::default()).map(|updated| updated.graph.len())
+    };
+    for pattern in ["?s <p> ?x", "?s <p> ?o BIND(?o AS ?x)", "<a> <p>? ?x", &format!("VALUES ?x {{ '{long}' }}")] {
+        let error = applied("?x", 50, pattern).unwrap_err().to_string();
+        assert_eq!(error, "too large: more than 4194304 bytes that one solution could write", "{}", &pattern[..9]);
+    }
+    assert_eq!(applied("?x", 20, "?s <p> ?x"), Ok(22));
+    assert_eq!(applied("?y", 50, "?s <p> ?x ; <q> ?y"), Ok(52));
 }
 
 #[test]
@@ -278,4 +334,127 @@ fn text_of_json_is_kept_as_it_is_written() {
     let changed = apply(&Graph::new(), update, &base(), &Limits::default(), &stop).unwrap();
     let stored = changed.graph.iter().next().unwrap().object.to_string();
     assert_eq!(stored, r#""{\"t\":\"Caf\\u00e9 \\u006e\"}""#);
+}
+
+/// The evaluator takes an error inside of `EXISTS` for a solution, and on the right of `MINUS` for none.
+#[test]
+fn an_update_that_is_stopped_inside_of_a_filter_deletes_nothing() {
+    let before = numbers(300);
+    let long = "x".repeat(2_048);
+    let limits = Limits { expanded_bytes: 400_000, ..Limits::default() };
+    let long_value = format!("BIND(CONCAT(STR(?s), '{long}') AS ?z) FILTER(?z = 'no')");
+    for filter in [
+        format!("FILTER EXISTS {{ {long_value} }}"),
+        format!("FILTER NOT EXISTS {{ {long_value} }}"),
+        format!("MINUS {{ ?s ?p ?o {long_value} }}"),
+        format!("OPTIONAL {{ ?s ?p ?o {long_value} }}"),
+    ] {
+        let update = format!("DELETE {{ ?s ?p ?o }} WHERE {{ ?s ?p ?o {filter} }}");
+        let outcome = apply(&before, &update, &base(), &limits, &Cancellation::default());
+        let start = &update[..60];
+        assert!(outcome.as_ref().is_err_and(UpdateError::is_too_large), "{start}: {:?}", outcome.err());
+        assert!(apply(&numbers(10), &update, &base(), &limits, &Cancellation::default()).is_ok(), "{start}");
+    }
+}
+
+/// Looks at the clock and at memory.
+static LOOKS: AtomicU64 = AtomicU64::new(0);
+
+#[test]
+fn memory_is_looked_at_wherever_an_update_works() {
+    // Each look finds one byte more.
+    let held: fn() -> u64 = || LOOKS.fetch_add(1, Ordering::Relaxed);
+    let limits = Limits { held_bytes: 5, held: Some(held), ..Limits::default() };
+    let before = numbers(200);
+    let applied = |template: &str, pattern: &str| {
+        let update = format!("INSERT {{ {template} }} WHERE {{ {pattern} }}");
+        apply(&before, &update, &base(), &limits, &Cancellation::default()).map(|updated| updated.graph.len())
+    };
+    let values = |name: &str| format!("VALUES ?{name} {{ {} }}", "1 ".repeat(150));
+    let pairs = "?a <p> ?x . ?b <p> ?y";
+    for (template, pattern) in [
+        ("<> <q> 1", pairs.to_owned()),
+        ("<> <q> 1", format!("{} {}", values("a"), values("b"))),
+        ("?none <q> 1", pairs.to_owned()),
+        ("<> <q> 1", format!("FILTER EXISTS {{ {pairs} FILTER(?x = 'no') }}")),
+        // Of constants only.
+        ("<> <q> 1", format!("?a <p> ?x FILTER EXISTS {{ {} FILTER(SHA512('a') = 'b') }}", values("b"))),
+        ("<> <q> ?n", format!("{{ SELECT (COUNT(*) AS ?n) {{ {pairs} }} }}")),
+        ("<> <q> ?n", format!("{{ SELECT ?a (MIN(?y) AS ?n) {{ {pairs} }} GROUP BY ?a ORDER BY ?n }}")),
+        ("<> <q> 1", format!("<s1> <p> ?n MINUS {{ SELECT DISTINCT ?a {{ {pairs} FILTER(?x + ?y = 'no') }} }}")),
+    ] {
+        let error = applied(template, &pattern).unwrap_err().to_string();
+        assert_eq!(error, "too large: more than 5 bytes held while it is evaluated", "{template}: {pattern:.60}");
+    }
+    assert_eq!(applied("?a <q> ?x", "?a <p> ?x"), Ok(400));
+}
+
+#[test]
+fn an_update_takes_no_more_time_than_allowed() {
+    let limits = Limits { cpu: Duration::ZERO, ..Limits::default() };
+    for update in ["INSERT DATA { <> <q> 1 }", "INSERT { ?a <q> ?y } WHERE { ?a <p> ?y }"] {
+        let error = apply(&numbers(10), update, &base(), &limits, &Cancellation::default()).unwrap_err();
+        assert_eq!(error.to_string(), "too large: more than 0 milliseconds of computing", "{update}");
+    }
+}
+
+#[test]
+fn what_aggregates_keep_for_each_group_is_counted() {
+    let limits = Limits { expanded_bytes: 4 << 20, ..Limits::default() };
+    let applied = |groups: usize, aggregate: &str| {
+        let mut before = numbers(groups);
+        before.extend(graph(&format!("<a> <long> \"{}\" .", "x".repeat(100_000))));
+        let groups = format!("SELECT ?s ({aggregate} AS ?x) {{ ?s <p> ?n . <a> <long> ?o }} GROUP BY ?s");
+        let update = format!("INSERT {{ <> <q> 1 }} WHERE {{ {{ {groups} }} }}");
+        apply(&before, &update, &base(), &limits, &Cancellation::default()).map(|updated| updated.graph.len())
+    };
+    for aggregate in ["SAMPLE(?o)", "MIN(?o)", "MAX(DISTINCT ?o)", "GROUP_CONCAT(?o)", "COUNT(DISTINCT UCASE(?o))"] {
+        let error = applied(60, aggregate).unwrap_err();
+        assert!(error.is_too_large(), "{aggregate}: {error}");
+        assert_eq!(applied(10, aggregate), Ok(12), "{aggregate}");
+    }
+    // These keep nothing.
+    for aggregate in ["COUNT(?o)", "COUNT(DISTINCT ?o)", "COUNT(*)"] {
+        assert_eq!(applied(60, aggregate), Ok(62), "{aggregate}");
+    }
+}
+
+#[test]
+fn what_the_evaluator_follows_or_holds_too_often_is_refused() {
+    let before = numbers(100);
+    let nested = |levels: usize| {
+        let (open, close) = ("{ SELECT (COUNT(*) AS ?n) {".repeat(levels), "}}".repeat(levels));
+        format!("{open} ?s ?p ?o {close}")
+    };
+    let patterns = "a".repeat(1_000);
+    for (pattern, of) in [
+        (nested(4), "groups inside each other"),
+        (format!("?s ?p ?{}", "o".repeat(1_025)), "bytes of the name of a variable"),
+        (
+            format!("FILTER('{}' {})", "x".repeat(900_000), "+ 1 ".repeat(100)),
+            "bytes that the evaluator would follow to put this WHERE in order",
+        ),
+        (
+            "{ SELECT DISTINCT * { ?a <p> ?x . ?b <p> ?y . ?c <p> ?z } }".to_owned(),
+            "bytes of solutions that could be held",
+        ),
+        (
+            format!("?s ?p ?o FILTER({})", vec![format!("REGEX(?o, '{patterns}')"); 8].join(" || ")),
+            "steps that this update could take",
+        ),
+    ] {
+        let error = updated(&before, &pattern).unwrap_err().to_string();
+        assert!(error.ends_with(of), "{pattern:.60}: {error}");
+    }
+    assert!(updated(&before, &nested(3)).is_ok());
+}
+
+#[test]
+fn an_everyday_rewrite_of_thousands_of_short_statements_is_carried_out() {
+    let mut turtle = String::new();
+    (0..8_000).for_each(|n| write!(turtle, "<s{n}> <p> <http://old/{n}> . ").unwrap());
+    let update = "DELETE { ?s ?p ?o } INSERT { ?s ?p ?n } WHERE { ?s ?p ?o FILTER(CONTAINS(STR(?o), 'http://old/')) \
+                  BIND(IRI(REPLACE(STR(?o), '^http://old/', 'http://new/')) AS ?n) }";
+    let after = apply(&graph(&turtle), update, &base(), &Limits::default(), &Cancellation::default()).unwrap().graph;
+    assert_eq!(after, graph(&turtle.replace("http://old/", "http://new/")));
 }

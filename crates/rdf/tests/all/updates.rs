@@ -85,9 +85,31 @@ fn a_syntax_error_has_its_place() {
 }
 
 #[test]
+fn each_operation_has_its_own_declarations() {
+    assert_update(
+        "",
+        "PREFIX p: <http://a/> INSERT DATA { p:s p:p <x> } ; BASE <http://b/c> PREFIX p: <d#> \
+         INSERT DATA { p:s <p> <x> } ; DELETE { <http://a/s> ?p ?o } WHERE { <http://a/s> ?p ?o }",
+        "<http://b/d#s> <http://b/p> <http://b/x> .",
+    );
+}
+
+#[test]
+fn a_template_may_have_thousands_of_statements() {
+    let triples =
+        |of: &str| (0..2_000).map(|n| format!("<s{n}> <p> \"{of} {n}\" ; <q> <o{n}> .\n")).collect::<String>();
+    let (old, new) = (triples("old"), triples("new"));
+    assert_update(&old, &format!("DELETE {{ {old} }} INSERT {{ {new} }} WHERE {{ <s0> <p> ?x }}"), &new);
+}
+
+#[test]
 fn operations_on_other_graphs_or_servers_are_refused_by_name() {
     for (update, name) in [
         ("LOAD <http://example.org/x>", "LOAD"),
+        ("LOAD SILENT <http://example.org/x> INTO GRAPH <g>", "LOAD"),
+        ("ADD DEFAULT TO <g>", "ADD"),
+        ("COPY <g> TO DEFAULT", "COPY"),
+        ("MOVE GRAPH <g> TO <h>", "MOVE"),
         ("CLEAR ALL", "CLEAR"),
         ("CLEAR DEFAULT", "CLEAR"),
         ("CREATE GRAPH <g>", "CREATE"),
@@ -145,7 +167,7 @@ fn updates_that_could_make_values_too_long_are_refused_before_they_begin() {
     for pattern in [
         format!("BIND(\"xxxxxxxxxxxxxxxx\" AS ?v0) {twice}"),
         format!("<a> <p> ?v0 {twice}"),
-        "<a> <p> ?v BIND(REPLACE(REPLACE(REPLACE(?v, '.', ?v), '.', ?v), '.', ?v) AS ?w)".to_owned(),
+        "<a> <p> ?v BIND(REPLACE(REPLACE(REPLACE(REPLACE(?v, '.', ?v), '.', ?v), '.', ?v), '.', ?v) AS ?w)".to_owned(),
     ] {
         let error = updated("<a> <p> \"x\" .", &format!("INSERT {{ <a> <q> 1 }} WHERE {{ {pattern} }}")).unwrap_err();
         assert!(error.is_too_large(), "{pattern}: {error}");
