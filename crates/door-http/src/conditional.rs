@@ -37,6 +37,11 @@ impl PreconditionFailed {
         Self { condition: "If-None-Match", found: tagged(tags) }
     }
 
+    /// `If-None-Match` cannot be read, so nobody knows whether it holds.
+    fn malformed(why: MalformedCondition) -> Self {
+        Self { condition: "If-None-Match", found: why.to_string() }
+    }
+
     /// `If-Unmodified-Since` names a time before this.
     pub fn if_unmodified_since(modified: SystemTime) -> Self {
         let found = format!("it was modified on {}", httpdate::fmt_http_date(modified));
@@ -50,6 +55,22 @@ fn tagged(tags: impl IntoIterator<Item = impl Display>) -> String {
         true => "the resource has no entity tag".to_owned(),
         false => format!("the current entity tag is {}", tags.join(" or ")),
     }
+}
+
+/// `If-None-Match` of a change cannot be read (400). It protects a resource, so it is not ignored.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("`If-None-Match` is neither `*` nor a list of entity tags in double quotes")]
+pub struct MalformedCondition;
+
+/// Why a change does not proceed.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Unmet {
+    /// A condition does not hold.
+    #[error(transparent)]
+    Failed(#[from] PreconditionFailed),
+    /// A condition cannot be read.
+    #[error(transparent)]
+    Malformed(#[from] MalformedCondition),
 }
 
 /// An entity tag as written in a header.
@@ -101,21 +122,55 @@ pub fn evaluate(headers: &HeaderMap, validators: Validators<'_>) -> Result<Condi
 
 /// Evaluates the preconditions of a change of what has an entity tag and no time. `None`: it does
 /// not exist.
-pub fn writing_undated(headers: &HeaderMap, etag: Option<&ETag>) -> Result<(), PreconditionFailed> {
+pub fn writing_undated(headers: &HeaderMap, etag: Option<&ETag>) -> Result<(), Unmet> {
     if headers.contains_key(header::IF_MATCH) {
         let etag = etag.ok_or_else(PreconditionFailed::if_match_of_nothing)?;
         let condition = headers.typed_get::<IfMatch>();
         let holds = condition.is_some_and(|condition| condition.is_any() || condition.precondition_passes(etag));
         if !holds {
-            return Err(PreconditionFailed::if_match([text(etag)]));
+            return Err(PreconditionFailed::if_match([text(etag)]).into());
         }
     }
-    match (headers.typed_get::<IfNoneMatch>(), etag) {
+    match (unwanted(headers)?, etag) {
         (Some(condition), Some(etag)) if !condition.precondition_passes(etag) => {
-            Err(PreconditionFailed::if_none_match([text(etag)]))
+            Err(PreconditionFailed::if_none_match([text(etag)]).into())
         }
         _ => Ok(()),
     }
+}
+
+/// `If-None-Match` of a change. The library leaves out what it cannot read of it.
+fn unwanted(headers: &HeaderMap) -> Result<Option<IfNoneMatch>, MalformedCondition> {
+    if !headers.contains_key(header::IF_NONE_MATCH) {
+        return Ok(None);
+    }
+    let lines = headers.get_all(header::IF_NONE_MATCH).iter().map(|line| line.to_str());
+    let list = lines.collect::<Result<Vec<_>, _>>().map_err(|_| MalformedCondition)?.join(",");
+    if list.trim() != "*" && !are_tags(&list) {
+        return Err(MalformedCondition);
+    }
+    headers.typed_get().map(Some).ok_or(MalformedCondition)
+}
+
+/// Whether this is a list of entity tags (RFC 9110, sections 5.6.1 and 8.8.3), at least one.
+fn are_tags(list: &str) -> bool {
+    const BLANKS: [char; 2] = [' ', '\t'];
+    const BETWEEN: [char; 3] = [' ', '\t', ','];
+    let mut rest = list.trim_start_matches(BETWEEN);
+    if rest.is_empty() {
+        return false;
+    }
+    while !rest.is_empty() {
+        let Some(quoted) = rest.strip_prefix("W/").unwrap_or(rest).strip_prefix('"') else { return false };
+        let Some((tag, after)) = quoted.split_once('"') else { return false };
+        let after = after.trim_start_matches(BLANKS);
+        let is_last = after.is_empty() || after.starts_with(',');
+        if !is_last || !tag.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return false;
+        }
+        rest = after.trim_start_matches(BETWEEN);
+    }
+    true
 }
 
 /// Evaluates the preconditions of a change, in the order of section 13.2.2. Any of `etags`
@@ -135,7 +190,7 @@ pub fn writing(headers: &HeaderMap, etags: &[ETag], last_modified: LastModified)
     {
         return Err(PreconditionFailed::if_unmodified_since(last_modified.into()));
     }
-    let unwanted = headers.typed_get::<IfNoneMatch>();
+    let unwanted = unwanted(headers).map_err(PreconditionFailed::malformed)?;
     let is_wanted = |condition: IfNoneMatch| etags.iter().all(|etag| condition.precondition_passes(etag));
     match unwanted.is_none_or(is_wanted) {
         true => Ok(()),
@@ -160,6 +215,8 @@ pub fn last_modified(unix_millis: u64) -> LastModified {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::slice;
+
     use http::{HeaderName, HeaderValue};
 
     use super::*;
@@ -209,6 +266,34 @@ mod tests {
         assert!(holds(header::IF_NONE_MATCH, "\"c\""));
         assert!(!holds(header::IF_NONE_MATCH, "*") && !holds(header::IF_NONE_MATCH, "\"b\""));
         assert!(holds(header::IF_UNMODIFIED_SINCE, THEN) && !holds(header::IF_UNMODIFIED_SINCE, BEFORE));
+    }
+
+    #[test]
+    fn a_condition_of_a_change_that_cannot_be_read_is_not_ignored() {
+        let with = |value: &str| HeaderMap::from_iter([(header::IF_NONE_MATCH, HeaderValue::from_str(value).unwrap())]);
+        let tag = strong_etag("a").unwrap();
+        let of_dated = |headers: &HeaderMap| writing(headers, slice::from_ref(&tag), last_modified(THEN_MILLIS));
+        for value in ["b", "", "\"b", "b\"", "\"b\" \"c\"", "\"b\", c", "*, *", "w/\"b\"", "\"b c\"", ","] {
+            let headers = with(value);
+            for etag in [None, Some(&tag)] {
+                assert_eq!(writing_undated(&headers, etag), Err(MalformedCondition.into()), "{value}");
+            }
+            let refused = of_dated(&headers).unwrap_err().to_string();
+            assert!(refused.starts_with("the condition `If-None-Match` does not hold: `If-None-Match` is neither"));
+        }
+        assert_eq!(evaluated(&[(header::IF_NONE_MATCH, "b")]), Ok(Condition::Send), "of a read it is");
+        for (value, holds) in [
+            ("*", false),
+            ("\"a\"", false),
+            ("W/\"a\"", false),
+            ("\"b\" ,\t\"a\"", false),
+            (", \"b,c\",,W/\"d\"", true),
+            ("\"\"", true),
+        ] {
+            assert_eq!(writing_undated(&with(value), Some(&tag)).is_ok(), holds, "{value}");
+            assert_eq!(of_dated(&with(value)).is_ok(), holds, "{value}");
+            assert!(writing_undated(&with(value), None).is_ok(), "{value}");
+        }
     }
 
     #[test]

@@ -1,16 +1,17 @@
 //! HTTP for every door: negotiation (`accept.rs`), ranges (`ranges.rs`), conditions
-//! (`conditional.rs`), bodies held in memory (`body.rs`), what server and doors pass to each other
-//! about a client (`client.rs`), requests and responses of many lines (`lines.rs`, `spool.rs`),
-//! digests of request bodies (`digests.rs`), times of whole seconds (`second.rs`), names of
-//! parameters (`parameters.rs`), the look of pages for people (`page.rs`), and errors as problems
-//! (`problem.rs`) with the table of their reasons (`reason.rs`). The crate knows the domain's
-//! errors. It does not know what any door does.
+//! (`conditional.rs`), bodies held in memory (`body.rs`), forms with files (`form.rs`), what server
+//! and doors pass to each other about a client (`client.rs`), requests and responses of many lines
+//! (`lines.rs`, `spool.rs`), digests of request bodies (`digests.rs`), times of whole seconds
+//! (`second.rs`), names of parameters (`parameters.rs`), the look of pages for people (`page.rs`),
+//! and errors as problems (`problem.rs`) with the table of their reasons (`reason.rs`). The crate
+//! knows the domain's errors. It does not know what any door does.
 
 pub mod accept;
 pub mod body;
 pub mod client;
 pub mod conditional;
 pub mod digests;
+pub mod form;
 pub mod lines;
 pub mod one_value;
 pub mod page;
@@ -26,6 +27,7 @@ pub use body::{BodyError, Held};
 pub use client::{Acted, MayRead, ReadsOnly};
 pub use conditional::{Condition, PreconditionFailed};
 pub use digests::DigestError;
+pub use form::{Form, NoForm};
 pub use one_value::{Ambiguous, one_value};
 pub use page::{Page, Place};
 pub use problem::Problem;

@@ -39,12 +39,13 @@ pub enum Extent {
     Parts(Vec<Range<u64>>),
 }
 
-/// The validators of a representation that If-Range may name.
+/// The validators of a representation that conditions may name.
 #[derive(Clone, Copy)]
 pub struct Validators<'a> {
     /// Its strong entity tag.
     pub etag: Option<&'a ETag>,
-    /// Time of its last change.
+    /// Time of its last change. It is no strong validator (section 8.8.2.2): two codings of a text
+    /// share it, and so may two states of one second. So If-Range never holds by it.
     pub last_modified: Option<&'a LastModified>,
 }
 
@@ -59,7 +60,7 @@ pub fn extent(
     len_bytes: u64,
     validators: Validators<'_>,
 ) -> Result<Extent, RangeNotSatisfiable> {
-    if method != Method::GET || !if_range_holds(headers, validators) {
+    if method != Method::GET || !if_range_holds(headers, validators.etag) {
         return Ok(Extent::Whole);
     }
     let Some(asked) = parse(headers) else { return Ok(Extent::Whole) };
@@ -103,14 +104,14 @@ fn is_empty_suffix(range: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|digit| digit == b'0')
 }
 
-/// Whether If-Range, if there is one, names the current representation (section 13.1.5). A
-/// malformed validator names nothing.
-fn if_range_holds(headers: &HeaderMap, validators: Validators<'_>) -> bool {
+/// Whether If-Range, if there is one, names the current representation by its strong entity tag
+/// (section 13.1.5). A malformed validator names nothing, and neither does a date: it would have to
+/// be a strong validator, and match exactly.
+fn if_range_holds(headers: &HeaderMap, etag: Option<&ETag>) -> bool {
     if !headers.contains_key(header::IF_RANGE) {
         return true;
     }
-    let condition = headers.typed_get::<IfRange>();
-    condition.is_some_and(|condition| !condition.is_modified(validators.etag, validators.last_modified))
+    headers.typed_get::<IfRange>().is_some_and(|condition| !condition.is_modified(etag, None))
 }
 
 /// The bytes of a range that lie within the representation; `None`: there are none.
@@ -230,6 +231,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     // Most requests ask for one range: a list of one is intended.
     #![allow(clippy::single_range_in_vec_init)]
+    use std::time::{Duration, UNIX_EPOCH};
+
     use axum::body::to_bytes;
     use proptest::prelude::*;
 
@@ -313,6 +316,18 @@ mod tests {
             Extent::Whole,
             "without a tag none is equal"
         );
+    }
+
+    #[test]
+    fn if_range_with_a_date_gets_the_whole_also_where_the_date_is_that_of_the_last_change() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let (etag, changed): (ETag, _) = ("\"a\"".parse().unwrap(), LastModified::from(at(1_000_000)));
+        let validators = Validators { etag: Some(&etag), last_modified: Some(&changed) };
+        for seconds in [999_999, 1_000_000, 1_000_001, 2_000_000] {
+            let mut headers = with_range("bytes=0-1");
+            headers.typed_insert(IfRange::date(at(seconds)));
+            assert_eq!(extent(&Method::GET, &headers, 10, validators).unwrap(), Extent::Whole, "{seconds}");
+        }
     }
 
     fn open(text: Bytes) -> impl Fn(Range<u64>) -> std::future::Ready<Result<BodyStream, BoxError>> + Send + 'static {

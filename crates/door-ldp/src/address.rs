@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use hathi::VolumeId;
 use heads::ResourcePath;
 use heads::VOLUMES;
+use heads::path::NAME_BYTES_MAX;
 use http::uri::Authority;
 use http::{Extensions, HeaderMap, Uri, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -164,7 +165,8 @@ impl Target {
     }
 }
 
-/// A valid name from the one that a client proposes; `None` if nothing is left of it.
+/// A valid name from the one that a client proposes, or from the beginning of a long one; `None` if
+/// nothing is left of it.
 pub fn wished_name(slug: &str) -> Option<String> {
     let decoded = percent_decode_str(slug.trim()).decode_utf8_lossy();
     let plain = |character: char| match character {
@@ -175,6 +177,7 @@ pub fn wished_name(slug: &str) -> Option<String> {
     let name: String = decoded.chars().map(plain).collect();
     let name = name.trim_matches(['-', '.']);
     let name = name.strip_prefix(RESERVED).unwrap_or(name);
+    let name = name[..name.floor_char_boundary(NAME_BYTES_MAX)].trim_end_matches(['-', '.']);
     (!name.is_empty()).then(|| name.to_owned())
 }
 
@@ -431,6 +434,8 @@ mod tests {
         ] {
             assert_eq!(wished_name(slug).as_deref(), name, "{slug}");
         }
+        let long = format!("{}ü{}", "a".repeat(NAME_BYTES_MAX - 1), "b".repeat(100));
+        assert_eq!(wished_name(&long), Some("a".repeat(NAME_BYTES_MAX - 1)));
     }
 
     #[test]

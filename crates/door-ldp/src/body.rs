@@ -1,7 +1,7 @@
 //! Request bodies. Graphs are read whole, within limits and within the memory budget, and parsed
 //! where they keep no other request waiting. Bytes go to the store as they arrive.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use axum::body::Body;
 use budget::Share;
@@ -19,7 +19,6 @@ use rdf::{
 };
 use repository::ResourceError;
 use repository::upload::digests_of;
-use tokio::sync::Semaphore;
 
 use crate::address::{Site, encoded};
 use crate::errors::LdpError;
@@ -31,13 +30,6 @@ use crate::stored::{map, mapped};
 /// Up to this length in bytes a body is parsed where it was received: that takes little longer than
 /// to hand it to another thread. Even a short one in JSON-LD can take long.
 const PARSED_AT_ONCE_BYTES: usize = 4 << 10;
-
-/// The turns of longer bodies, one for each processor. Memory is not reserved for what a parser
-/// builds, so only so many run at once.
-static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-    Arc::new(Semaphore::new(processors))
-});
 
 /// At least the bytes that the repository appends to a name that is taken.
 const ADDED_BYTES: usize = 16;
@@ -104,24 +96,24 @@ impl GraphBody {
         let settings = asked.settings();
         let limits = Limits { body_bytes: settings.rdf_bytes_max, triples: settings.triples_max, ..Limits::default() };
         let is_json_ld = matches!(self.content_type.syntax, Syntax::JsonLd(_));
-        let graph = match self.bytes.len() <= PARSED_AT_ONCE_BYTES && !is_json_ld {
-            true => parse(&self.bytes, self.content_type, base, &limits)?,
+        let (graph, turn) = match self.bytes.len() <= PARSED_AT_ONCE_BYTES && !is_json_ld {
+            true => (parse(&self.bytes, self.content_type, base, &limits)?, None),
             false => {
-                let turn = Arc::clone(&TURNS).acquire_owned().await;
-                let turn = turn.map_err(|error| LdpError::Internal(error.to_string()))?;
+                let turn = asked.door.parsings.turn(&asked.party).await?;
                 let (bytes, content_type, base) = (self.bytes.clone(), self.content_type, base.clone());
-                let job = move || {
-                    // It runs to its end even if nobody waits for it any more.
-                    let _turn = turn;
-                    parse(&bytes, content_type, &base, &limits)
-                };
-                asked.library().heads.surroundings().compute.run(job).await.map_err(ResourceError::from)??
+                // It runs to its end even if nobody waits for it any more. The turn goes on until the
+                // graph has a share.
+                let job = move || (parse(&bytes, content_type, &base, &limits), turn);
+                let compute = asked.library().heads.surroundings().compute;
+                let (graph, turn) = compute.run(job).await.map_err(ResourceError::from)?;
+                (graph?, Some(turn))
             }
         };
         if let Some(share) = &self.share {
             // Graphs that wait for the store hold a share.
             share.lock().resize(self.bytes.len() as u64 + GRAPHS_AT_ONCE * bytes_of(&graph))?;
         }
+        drop(turn);
         Ok(graph)
     }
 }

@@ -1,7 +1,10 @@
 //! From a received body to what is stored: a new resource, or the update of one.
 
+use std::pin::pin;
+
 use area::OutsideArea;
-use heads::ResourcePath;
+use futures::{StreamExt, stream};
+use heads::{ObjectsError, ResourcePath};
 use rdf::Graph;
 use rdf::update::Removal;
 use repository::{Kind, Membership, NewKind, NewResource, Resource, ResourceError, Update, Uploaded, Written};
@@ -14,7 +17,14 @@ use crate::membership;
 use crate::model::Model;
 use crate::prefer::Preferences;
 use crate::request::LdpRequest;
+use crate::statements::{is_container, paths_of};
 use crate::stored::{kept_description, references};
+
+/// Children that are listed together.
+const PAGE_CHILDREN: usize = 256;
+
+/// Children that are read at the same time.
+const READ_AT_ONCE: usize = 16;
 
 impl LdpRequest {
     /// The resource to create at a path, in the given container.
@@ -140,6 +150,45 @@ impl LdpRequest {
     /// The same for a container that is itself changed or deleted, with the members that it gives.
     pub fn may_change_members_of(&self, container: &Resource) -> Result<(), LdpError> {
         self.may_give_members(container, container.path())
+    }
+
+    /// The same for all containers below one that is deleted with its contents. No index says which
+    /// of them give members, so a limited client has everything below read first, as the deletion
+    /// reads it again. What is made there meanwhile is not seen: only clients without these limits
+    /// can make such a container.
+    pub async fn may_change_members_below(&self, container: &Resource) -> Result<(), LdpError> {
+        if !self.area.is_limited() || !is_container(container) {
+            return Ok(());
+        }
+        // A deletion that is refused in the end may be asked for again and again, and goes on when its
+        // client has left.
+        let _turn = self.door.whole_readings.turn(&self.party).await?;
+        let repository = &self.library().repository;
+        let mut waiting = vec![(container.clone(), None)];
+        while let Some((container, after)) = waiting.pop() {
+            let page = match repository.children(&container, after.as_ref(), PAGE_CHILDREN).await {
+                Ok(page) => page,
+                // It was deleted meanwhile.
+                Err(ObjectsError::Gone(_)) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let paths = paths_of(&container, &page.children);
+            // Depth first, so that at most one page of each level waits.
+            waiting.extend(page.next.map(|next| (container, Some(next))));
+            let reading = paths.into_iter().map(|path| async move { repository.resource(&path).await });
+            let mut reading = pin!(stream::iter(reading).buffered(READ_AT_ONCE));
+            while let Some(child) = reading.next().await {
+                match child {
+                    Ok(child) if is_container(&child) => {
+                        self.may_change_members_of(&child)?;
+                        waiting.push((child, None));
+                    }
+                    Ok(_) | Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The change to this description, by an update with these removals.

@@ -31,6 +31,7 @@ impl LdpRequest {
             let resource = self.resource().await?;
             self.may_touch_above(resource.path()).await?;
             self.may_change_members_of(&resource)?;
+            self.may_change_members_below(&resource).await?;
             // Deleting needs no condition: no update can be lost by it.
             if is_conditional(&self.headers) || !self.settings().require_condition {
                 self.may_change(&resource)?;

@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http::uri::Scheme;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -21,7 +22,7 @@ use hyper_util::rt::TokioExecutor;
 use percent_encoding::percent_decode_str;
 use repository::Handling;
 use thiserror::Error;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tower::Service;
 
@@ -182,6 +183,9 @@ fn leads_up(path: &str) -> bool {
     })
 }
 
+/// Connects without TLS.
+type Connector = HttpConnector<OutsideResolver>;
+
 /// The client for content stored elsewhere.
 #[derive(Clone)]
 pub struct External {
@@ -189,18 +193,31 @@ pub struct External {
     /// Limits the contents whose digests are computed at the same time: each is read whole for a
     /// client that may not read the response.
     summing: Arc<Semaphore>,
-    client: Client<HttpsConnector<HttpConnector<OutsideResolver>>, Body>,
+    plain: Client<Connector, Body>,
+    /// The one with TLS, once an address has needed it: the system may have no root certificates,
+    /// and without TLS none are needed.
+    encrypted: Arc<OnceCell<Client<HttpsConnector<Connector>, Body>>>,
 }
 
 impl External {
     /// A client for addresses with these prefixes, and no others.
-    pub fn new(prefixes: &[ExternalPrefix]) -> std::io::Result<Self> {
-        let mut connector = HttpConnector::new_with_resolver(OutsideResolver(GaiResolver::new()));
-        connector.enforce_http(false);
-        connector.set_connect_timeout(Some(CONNECT_MAX));
-        let builder = HttpsConnectorBuilder::new().with_native_roots()?.https_or_http().enable_http1();
-        let client = Client::builder(TokioExecutor::new()).build(builder.wrap_connector(connector));
-        Ok(Self { prefixes: prefixes.into(), summing: Arc::new(Semaphore::new(SUMMED_UP_AT_ONCE)), client })
+    pub fn new(prefixes: &[ExternalPrefix]) -> Self {
+        Self {
+            prefixes: prefixes.into(),
+            summing: Arc::new(Semaphore::new(SUMMED_UP_AT_ONCE)),
+            plain: Client::builder(TokioExecutor::new()).build(connector()),
+            encrypted: Arc::default(),
+        }
+    }
+
+    /// Sends a request, and returns the response or why there is none. The first request over TLS
+    /// reads the system's root certificates. If it cannot, the next one tries again.
+    async fn request(&self, request: Request<Body>) -> Result<Response<Incoming>, String> {
+        let response = match request.uri().scheme() == Some(&Scheme::HTTPS) {
+            true => self.encrypted.get_or_try_init(encrypted).await?.request(request).await,
+            false => self.plain.request(request).await,
+        };
+        response.map_err(|error| error.to_string())
     }
 
     /// Refuses an address that is not allowed, or cannot be handled this way.
@@ -238,7 +255,9 @@ impl External {
         self.summing.clone().acquire_owned().await.map_err(|error| LdpError::Internal(error.to_string()))
     }
 
-    /// Requests content. Redirections are followed only to allowed addresses.
+    /// Requests content, or a range of it. Redirections are followed only to allowed addresses. The
+    /// response is the content itself, without a content coding, and a part of it or the refusal of
+    /// a range only if a range was asked for.
     pub async fn ask(
         &self,
         method: Method,
@@ -254,14 +273,19 @@ impl External {
             let mut request = Request::new(Body::empty());
             *request.method_mut() = method.clone();
             *request.uri_mut() = uri.clone();
-            range.into_iter().for_each(|range| _ = request.headers_mut().insert(header::RANGE, range.clone()));
+            let headers = request.headers_mut();
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            range.into_iter().for_each(|range| _ = headers.insert(header::RANGE, range.clone()));
             let failed = |why: String| LdpError::Elsewhere { url: url.to_owned(), why };
-            let response = timeout(PAUSE_MAX, self.client.request(request)).await;
-            let response = response.map_err(|_| failed("it does not respond".to_owned()))?;
-            let response = response.map_err(|error| failed(error.to_string()))?;
+            let response = timeout(PAUSE_MAX, self.request(request)).await;
+            let response = response.map_err(|_| failed("it does not respond".to_owned()))?.map_err(failed)?;
             if !response.status().is_redirection() {
                 return match response.status() {
-                    StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE => {
+                    StatusCode::OK | StatusCode::PARTIAL_CONTENT if has_coding(response.headers()) => {
+                        Err(failed("it responds with a content coding, which was not asked for".to_owned()))
+                    }
+                    StatusCode::OK => Ok(response.map(patient)),
+                    StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if range.is_some() => {
                         Ok(response.map(patient))
                     }
                     status => Err(failed(format!("it responds with {status}"))),
@@ -278,12 +302,36 @@ impl External {
     }
 }
 
+fn connector() -> Connector {
+    let mut connector = HttpConnector::new_with_resolver(OutsideResolver(GaiResolver::new()));
+    connector.set_connect_timeout(Some(CONNECT_MAX));
+    connector
+}
+
+/// A client with TLS that trusts what the system trusts, or why there is none. It reads files.
+async fn encrypted() -> Result<Client<HttpsConnector<Connector>, Body>, String> {
+    let builder = tokio::task::spawn_blocking(|| HttpsConnectorBuilder::new().with_native_roots()).await;
+    let builder = builder.map_err(|error| error.to_string())?.map_err(|error| {
+        format!("the certificates that the system trusts cannot be read (Debian package ca-certificates): {error}")
+    })?;
+    let mut connector = connector();
+    connector.enforce_http(false);
+    let connector = builder.https_only().enable_http1().wrap_connector(connector);
+    Ok(Client::builder(TokioExecutor::new()).build(connector))
+}
+
+/// Whether the bytes of a response are those of a content in another form (RFC 9110, section 8.4).
+fn has_coding(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(header::CONTENT_ENCODING).iter();
+    codings.any(|coding| !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
+}
+
 fn not_allowed(url: &str) -> LdpError {
     LdpError::External(format!("content at {url} is refused: no configured prefix allows it"))
 }
 
 /// A body that ends with an error if nothing arrives for a while.
-fn patient(body: hyper::body::Incoming) -> Body {
+fn patient(body: Incoming) -> Body {
     let pieces = Body::new(body).into_data_stream();
     Body::from_stream(futures::stream::unfold(Some(pieces), async |pieces| {
         let mut pieces = pieces?;
@@ -337,7 +385,7 @@ mod tests {
 
     fn external(prefixes: &[&str]) -> External {
         let prefixes: Vec<_> = prefixes.iter().map(|prefix| ExternalPrefix::parse(prefix).unwrap()).collect();
-        External::new(&prefixes).unwrap()
+        External::new(&prefixes)
     }
 
     #[tokio::test]

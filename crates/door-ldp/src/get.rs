@@ -6,7 +6,7 @@ use axum::BoxError;
 use axum::response::Response;
 use door_http::ranges::{self, Extent};
 use futures::StreamExt;
-use headers::{ETag, HeaderMapExt, LastModified};
+use headers::ETag;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rdf::vocab::ldp;
 use rdf::{Graph, Triple};
@@ -240,8 +240,7 @@ impl LdpRequest {
             return self.get_elsewhere(elsewhere, response).await;
         }
         let etag: Option<ETag> = validators.etag.parse().ok();
-        let last_modified: Option<LastModified> = headers.typed_get();
-        let known = door_http::Validators { etag: etag.as_ref(), last_modified: last_modified.as_ref() };
+        let known = door_http::Validators { etag: etag.as_ref(), last_modified: None };
         let extent = ranges::extent(&self.method, &self.headers, binary.len_bytes, known)?;
         let all_are_sent = self.method == Method::GET && extent == Extent::Whole;
         self.insert_digests(resource, binary, all_are_sent, headers).await?;

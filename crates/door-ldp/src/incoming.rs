@@ -122,16 +122,16 @@ impl LdpRequest {
         Ok(uploaded)
     }
 
-    /// Receives the replacement of a resource, which must have the same model.
+    /// Receives the replacement of a resource, which must have the same model. The requested one
+    /// counts if the resource is gone by the end of the body, and another one is created.
     pub async fn receive_replacement(self: Arc<Self>, resource: &Resource, body: Body) -> Result<Incoming, LdpError> {
         refuse_codings(&self.headers)?;
         let current = Model::of(resource);
         let said = content_type(&self.headers);
         // A graph stays a graph, so a plain text is one as well.
         let graph = said.and_then(if current == Model::Binary { ContentType::parse } else { ContentType::of_graph });
-        if let Some(asked) = Model::asked(&self.headers, graph.is_some())?
-            && !asked.fits(current)
-        {
+        let asked = Model::asked(&self.headers, graph.is_some())?;
+        if asked.is_some_and(|asked| !asked.fits(current)) {
             return Err(LdpError::Model("the interaction model of a resource cannot be changed".to_owned()));
         }
         if let (Some(named), Model::Binary) = (Named::of(&self.headers)?, current) {
@@ -139,7 +139,7 @@ impl LdpRequest {
         }
         match (current, graph) {
             (Model::Binary, _) => self.upload(body, self.path()).await.map(Incoming::Binary),
-            (_, Some(content_type)) => Ok(Incoming::Graph(GraphBody::read(body, content_type, &self).await?, None)),
+            (_, Some(content_type)) => Ok(Incoming::Graph(GraphBody::read(body, content_type, &self).await?, asked)),
             (_, None) => Err(LdpError::UnsupportedMediaType {
                 found: said.unwrap_or("application/octet-stream").to_owned(),
                 supported: graphs_accepted(),

@@ -87,7 +87,6 @@ mod version_name;
 mod volume_members;
 mod volumes;
 
-use std::io;
 use std::sync::Arc;
 
 use axum::Router;
@@ -111,8 +110,8 @@ pub use volume_members::members;
 /// little, however much is stored.
 const READINGS_AT_ONCE: usize = 4;
 
-/// The number of contents that are read to their end at once for small responses (fixity, digests).
-/// That may last long, so no short reading waits for it.
+/// The number of contents that are read to their end at once for small responses (fixity, digests),
+/// and of trees that limited clients delete. That may last long, so no short reading waits for it.
 const WHOLE_READINGS_AT_ONCE: usize = 4;
 
 /// The most of these of one client. Two keep a disk busy, and the others are left to other clients.
@@ -130,30 +129,30 @@ pub struct LdpDoor {
     external: Option<External>,
     /// Turns to read for a page, a search or a list.
     readings: Turns,
-    /// Turns to read all bytes of a resource for a small response.
+    /// Turns to read all bytes of a resource for a small response, or all that a limited client
+    /// deletes.
     whole_readings: Turns,
     /// Turns to read what an update changes, and to compute it.
     updates: Turns,
     /// Turns to compute an update, for those that have one of `updates`. So a slow store holds up no
     /// other updates than those that wait for it. Parsers have others: an update can take longer.
     evaluations: Turns,
+    /// Turns to parse a graph that takes long. Memory is not reserved for what a parser builds, so
+    /// only so many run at once.
+    parsings: Turns,
 }
 
 impl LdpDoor {
-    /// A door to this library. It fails if content elsewhere is allowed and the system has no root
-    /// certificates.
-    pub fn new(library: Library, mut settings: LdpSettings) -> io::Result<Self> {
+    /// A door to this library.
+    pub fn new(library: Library, mut settings: LdpSettings) -> Self {
         settings.search.is_kept |= library.store().capabilities().is_shared;
-        let external = match settings.external.is_empty() {
-            true => None,
-            false => Some(External::new(&settings.external)?),
-        };
+        let external = (!settings.external.is_empty()).then(|| External::new(&settings.external));
         let readings = Turns::new(READINGS_AT_ONCE);
         let whole_readings = Turns::shared(WHOLE_READINGS_AT_ONCE, WHOLE_READINGS_OF_ONE);
         let processors = library.heads.options().processors;
         let updates = Turns::new(UPDATES_PER_PROCESSOR.saturating_mul(processors));
-        let evaluations = Turns::new(processors);
-        Ok(Self { library, settings, external, readings, whole_readings, updates, evaluations })
+        let [evaluations, parsings] = [(); 2].map(|()| Turns::new(processors));
+        Self { library, settings, external, readings, whole_readings, updates, evaluations, parsings }
     }
 
     /// The settings.

@@ -15,6 +15,7 @@ use crate::body::{GraphBody, content_type, refuse_codings};
 use crate::conditions;
 use crate::errors::LdpError;
 use crate::incoming::Incoming;
+use crate::model::Model;
 use crate::request::{LdpRequest, TRIES_MAX, changes_all_the_time, graphs_accepted};
 
 /// Fedora's header that deletes the tombstone at the address. Its value is `true`, in capital or
@@ -73,6 +74,8 @@ impl LdpRequest {
             let written = match &found {
                 Found::Resource(resource) => self.replace(resource, incoming).await,
                 Found::Tombstone | Found::Nothing => {
+                    // There may have been a resource to replace when the body began.
+                    self.may_touch_above(self.path()).await?;
                     let above = self.above().await?;
                     let new = self.new_resource(incoming, self.path(), above.as_ref()).await?;
                     let repository = &self.library().repository;
@@ -130,7 +133,9 @@ impl LdpRequest {
     async fn replace(&self, resource: &Resource, incoming: &Incoming) -> Result<Written, LdpError> {
         let update = match (incoming, resource.kind()) {
             (Incoming::Binary(uploaded), Kind::Binary(_)) => Update::Binary(uploaded.clone()),
-            (Incoming::Graph(body, _), Kind::RdfSource | Kind::Container { .. }) => {
+            (Incoming::Graph(body, asked), Kind::RdfSource | Kind::Container { .. })
+                if asked.is_none_or(|asked| asked.fits(Model::of(resource))) =>
+            {
                 let graph = body.graph(self.path(), self).await?;
                 self.described(resource, graph, &[]).await?
             }

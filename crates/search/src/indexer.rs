@@ -12,7 +12,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use feed::{Consumer, Cursor, Event, Feed, FeedError, Subject};
 use futures::future::BoxFuture;
@@ -42,13 +42,20 @@ const REPLACED_KEPT: Duration = Duration::from_secs(120);
 /// Rows of replaced generations that are deleted in one turn.
 const DELETED_AT_ONCE: u64 = 20_000;
 
+/// How long a replaced generation is left alone after it could not be deleted: its rows may be
+/// unreadable until the store has compacted them.
+const DELETED_AGAIN: Duration = Duration::from_secs(600);
+
+/// How often how far the index is is saved while nothing changes.
+const IDLE_SAVE: Duration = Duration::from_secs(30);
+
 /// How long a generation is not begun again because the feed cannot be followed.
 const BEGUN_AGAIN: Duration = Duration::from_secs(600);
 
 /// How often things are done.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacing {
-    /// How often how far the index is is saved, at least.
+    /// How often how far the index is is saved while something changes, at least.
     pub save_every: Duration,
     /// How often a server looks at an index that another one writes.
     pub look_every: Duration,
@@ -130,15 +137,26 @@ pub struct Indexer {
     measures: Arc<Mutex<Measures>>,
     /// Up to when changes are in the index, as far as this server knows.
     until: Mutex<Option<UnixMillis>>,
+    /// When a replaced generation could last not be deleted.
+    not_deleted: Option<UnixMillis>,
 }
 
 /// What a server that writes has in memory.
 struct Held {
     state: State,
     expect: Expect,
-    saved: Instant,
+    saved: UnixMillis,
+    /// Whether more than the cursor is not saved, or the cursor has passed an event since.
     is_changed: bool,
+    /// Whether the cursor is not saved. It moves with the clock, even if nothing changes.
+    is_moved: bool,
     consumer: Option<Consumer>,
+}
+
+impl Held {
+    fn new(state: State, expect: Expect, now: UnixMillis) -> Self {
+        Self { state, expect, saved: now, is_changed: false, is_moved: false, consumer: None }
+    }
 }
 
 impl Indexer {
@@ -152,7 +170,8 @@ impl Indexer {
         measures: Arc<Mutex<Measures>>,
     ) -> Self {
         let server = heads.surroundings().random.bytes();
-        Self { heads, repository, feed, own_types, pacing, server, held: None, measures, until: Mutex::default() }
+        let until = Mutex::default();
+        Self { heads, repository, feed, own_types, pacing, server, held: None, measures, until, not_deleted: None }
     }
 
     /// What monitors see of it.
@@ -236,7 +255,7 @@ impl Indexer {
                 cursors::provide(&self.heads).await?;
                 let state = known.value.unwrap_or_else(|| self.anew());
                 *self.until.lock() = state.cursor.map(Cursor::time);
-                Held { state, expect: known.expect, saved: Instant::now(), is_changed: false, consumer: None }
+                Held::new(state, known.expect, self.now())
             }
         };
         if held.state.server != self.server && self.may_be_alive(&held.state) {
@@ -249,8 +268,7 @@ impl Indexer {
         match self.work(&mut held, waits).await {
             Ok(turn) => {
                 self.show_state(&held.state);
-                let is_due = held.is_changed && held.saved.elapsed() >= self.pacing.save_every;
-                if !is_due || self.save(&mut held).await? {
+                if !self.must_save(&held) || self.save(&mut held).await? {
                     self.held = Some(held);
                 }
                 Ok(turn)
@@ -303,17 +321,25 @@ impl Indexer {
         state.server != self.server || (self.is_shared() && state.leased_until.since(self.now()) < LEASE * 3 / 4)
     }
 
+    fn must_save(&self, held: &Held) -> bool {
+        let now = self.now();
+        // A clock that was set back must not keep it from being saved.
+        let has_passed = |pause| now < held.saved || now.since(held.saved) >= pause;
+        (held.is_changed && has_passed(self.pacing.save_every)) || (held.is_moved && has_passed(IDLE_SAVE))
+    }
+
     /// Writes how far it came, and renews the lease. `false`: somebody else has changed it.
     async fn save(&self, held: &mut Held) -> ObjectsResult<bool> {
         (held.state.server, held.state.leased_until) = (self.server, self.now().plus(LEASE));
         let Some(expect) = state::write(&self.heads, &held.state, held.expect).await? else { return Ok(false) };
-        (held.expect, held.saved, held.is_changed) = (expect, Instant::now(), false);
+        (held.expect, held.saved) = (expect, self.now());
+        (held.is_changed, held.is_moved) = (false, false);
         Ok(true)
     }
 
     /// Does some work. What it changes is saved later, but for what others must know at once.
     async fn work(&mut self, held: &mut Held, waits: bool) -> Result<Turn, Failure> {
-        self.delete_replaced(held).await?;
+        self.delete_replaced(held).await;
         let outgrown = || held.state.live.is_some_and(Generation::is_outgrown).then(|| "it has grown".to_owned());
         let first = || held.state.live.is_none().then(|| "there was none".to_owned());
         let wanted = held.state.wanted.clone();
@@ -397,10 +423,9 @@ impl Indexer {
         if let Some(Building { generation, .. }) = &mut held.state.building {
             generation.grow(apply(&self.heads, *generation, &changes).await?);
         }
-        if held.state.cursor != Some(end) {
-            held.state.cursor = Some(end);
-            held.is_changed = true;
-        }
+        held.is_changed |= !events.is_empty();
+        held.is_moved |= held.state.cursor != Some(end);
+        held.state.cursor = Some(end);
         *self.until.lock() = Some(end.time());
         // Where others write too, the feed has nothing that is newer than its horizon.
         let until = match events.last().filter(|_| !is_last) {
@@ -437,21 +462,43 @@ impl Indexer {
         Ok(changes.into_iter().flatten().collect())
     }
 
-    /// Deletes generations that no search reads any more.
-    async fn delete_replaced(&self, held: &mut Held) -> ObjectsResult<()> {
-        let patience = REPLACED_KEPT + self.heads.options().clock_skew_max;
-        let now = self.now();
+    /// Deletes generations that no search reads any more. Nothing waits for that: what fails is tried
+    /// again later.
+    async fn delete_replaced(&mut self, held: &mut Held) {
+        let (now, patience) = (self.now(), REPLACED_KEPT + self.heads.options().clock_skew_max);
+        // Nor does a clock that was set back keep anything from being deleted.
+        if self.not_deleted.is_some_and(|since| since <= now && now.since(since) < DELETED_AGAIN) {
+            return;
+        }
+        let replaced = &mut held.state.replaced;
         let is_due = |(_, since): &(Generation, UnixMillis)| now.since(*since) >= patience;
-        let Some(at) = held.state.replaced.iter().position(is_due) else { return Ok(()) };
-        let mut rows_left = DELETED_AT_ONCE;
-        for partition in held.state.replaced[at].0.partitions() {
-            if !self.heads.remove_all(Table::Work, &partition, &mut rows_left).await? {
-                return Ok(());
+        let Some(at) = replaced.iter().position(is_due) else { return };
+        let deleted = self.delete_generation(replaced[at].0).await;
+        self.not_deleted = deleted.is_err().then_some(now);
+        match deleted {
+            Ok(false) => {}
+            Ok(true) => {
+                replaced.remove(at);
+                held.is_changed = true;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a replaced search index could not be deleted; it is tried again later");
+                // Another one may be readable.
+                let failed = replaced.remove(at);
+                replaced.push(failed);
             }
         }
-        held.state.replaced.remove(at);
-        held.is_changed = true;
-        Ok(())
+    }
+
+    /// Deletes some rows of a generation. Returns whether nothing is left.
+    async fn delete_generation(&self, generation: Generation) -> ObjectsResult<bool> {
+        let mut rows_left = DELETED_AT_ONCE;
+        for partition in generation.partitions() {
+            if !self.heads.remove_all(Table::Work, &partition, &mut rows_left).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn show(&self, change: impl FnOnce(&mut Measures)) {

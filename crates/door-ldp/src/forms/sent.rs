@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use budget::Share;
-use http::header;
-use multer::{Constraints, Field, Multipart, SizeLimit};
+use door_http::form::PARSER_BYTES;
+use door_http::{Form, NoForm};
+use multer::{Constraints, Field, SizeLimit};
 
 use super::{FILE, TURTLE};
 use crate::errors::LdpError;
@@ -19,14 +20,14 @@ pub const TEXT_BYTES_MAX: u64 = 256 << 10;
 /// is one byte in what the page offers.
 const DESCRIPTION_BYTES_MAX: u64 = 2 * TEXT_BYTES_MAX;
 
-/// Most bytes of all texts: of a description, and of the small fields beside it.
+/// Most bytes of all texts with their names: of a description, and of the small fields beside it.
 const TEXTS_BYTES_MAX: u64 = DESCRIPTION_BYTES_MAX + (16 << 10);
 
 /// Most fields.
 const FIELDS_MAX: usize = 16;
 
-/// Memory that a form takes: its texts, and the page that shows them again.
-const FORM_BYTES: u64 = 4 * TEXTS_BYTES_MAX;
+/// Memory that a form takes: its texts, the page that shows them again, and what reads it.
+const FORM_BYTES: u64 = 4 * TEXTS_BYTES_MAX + PARSER_BYTES;
 
 /// A form that was sent.
 pub struct Sent {
@@ -40,20 +41,19 @@ pub struct Sent {
 impl Sent {
     /// Reads the texts.
     pub async fn read(asked: &LdpRequest, body: Body) -> Result<Self, LdpError> {
-        let content_type = asked.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let content_type = content_type.unwrap_or_default();
-        let boundary = multer::parse_boundary(content_type).map_err(|_| LdpError::UnsupportedMediaType {
-            found: content_type.to_owned(),
-            supported: "multipart/form-data".to_owned(),
-        })?;
-        let share = asked.library().memory.reserve(&asked.party, FORM_BYTES).await?;
         let limits = SizeLimit::new().per_field(TEXT_BYTES_MAX);
         let limits = limits.for_field(TURTLE, DESCRIPTION_BYTES_MAX).for_field(FILE, u64::MAX);
-        let constraints = Constraints::new().size_limit(limits);
-        let mut form = Multipart::with_constraints(body.into_data_stream(), boundary, constraints);
+        let form = Form::of(&asked.headers, body, Constraints::new().size_limit(limits));
+        let mut form = form.map_err(|none| match none {
+            NoForm::Type(found) => {
+                LdpError::UnsupportedMediaType { found, supported: "multipart/form-data".to_owned() }
+            }
+            NoForm::Boundary => LdpError::Header { name: "content-type", why: none.to_string() },
+        })?;
+        let share = asked.library().memory.reserve(&asked.party, FORM_BYTES).await?;
         let (mut texts, mut texts_bytes) = (BTreeMap::new(), 0);
         for _ in 0..FIELDS_MAX {
-            let Some(field) = form.next_field().await.map_err(refused)? else {
+            let Some(field) = form.next_part().await.map_err(refused)? else {
                 return Ok(Self { texts, file: None, _share: share });
             };
             let Some(name) = field.name().map(str::to_owned) else { continue };
@@ -61,7 +61,7 @@ impl Sent {
                 return Ok(Self { texts, file: Some(field), _share: share });
             }
             let text = field.text().await.map_err(refused)?;
-            texts_bytes += text.len() as u64;
+            texts_bytes += (name.len() + text.len()) as u64;
             if texts_bytes > TEXTS_BYTES_MAX {
                 return Err(LdpError::TooLarge { max_bytes: TEXTS_BYTES_MAX });
             }
@@ -79,9 +79,8 @@ impl Sent {
 /// The reason why a form cannot be read.
 pub fn refused(error: multer::Error) -> LdpError {
     match error {
-        multer::Error::FieldSizeExceeded { limit, .. } | multer::Error::StreamSizeExceeded { limit } => {
-            LdpError::TooLarge { max_bytes: limit }
-        }
+        multer::Error::FieldSizeExceeded { limit, .. } => LdpError::TooLarge { max_bytes: limit },
+        multer::Error::StreamSizeExceeded { .. } => LdpError::Query("the form has too much before one of its fields"),
         error => LdpError::BodyBroken(error.to_string()),
     }
 }

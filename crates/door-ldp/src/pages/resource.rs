@@ -5,7 +5,7 @@ use door_http::body::with_share;
 use http::Method;
 use maud::{Markup, html};
 use rdf::Graph;
-use repository::{Kind, Membership, Resource};
+use repository::{ChildPage, Kind, Membership, Resource};
 
 use super::members::{self, MEMBERS, MEMBERS_MAX, Members};
 use super::members_then::Asked;
@@ -32,6 +32,12 @@ impl LdpRequest {
         let members_max = page.as_ref().map_or(MEMBERS, |page| page.members_max.min(MEMBERS_MAX));
         let place = page.as_ref().map_or(&Place::First, |page| &page.place);
         if self.method == Method::HEAD {
+            if let Some(page) = page.as_ref().filter(|_| is_container(resource)) {
+                let _reading = self.turn_to_read().await?;
+                let ChildPage { begins, next, .. } = place.members(self.library(), resource, members_max).await?;
+                let iri = self.site.iri(self.path());
+                page.describe(&iri, begins.as_ref(), next.as_ref(), response.headers_mut());
+            }
             return Ok(unsent(response));
         }
         let (share, _turn) = self.turn_to_read().await?;

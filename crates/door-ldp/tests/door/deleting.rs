@@ -8,6 +8,7 @@ use bytes::Bytes;
 use door_ldp::LdpSettings;
 use futures::stream;
 use http::{Method, StatusCode};
+use tokio::sync::oneshot;
 
 use crate::support::{Fixture, LDP, ROOT, TURTLE, fixture, fixture_with};
 
@@ -96,6 +97,50 @@ async fn a_client_that_may_not_create_a_resource_does_not_remove_its_tombstone()
     assert_eq!(refused.status, StatusCode::FORBIDDEN, "{}", refused.text());
     fixture.router = unlimited;
     assert_eq!(fixture.get("/rest/parts/1").await.status, StatusCode::GONE);
+}
+
+/// A body that says when it is waited for, and arrives when it is let.
+fn held_up(text: &'static str) -> (Body, oneshot::Receiver<()>, oneshot::Sender<()>) {
+    let (waits, is_waited_for) = oneshot::channel();
+    let (let_go, held) = oneshot::channel();
+    let piece = async move {
+        waits.send(()).unwrap();
+        held.await.map(|()| Bytes::from_static(text.as_bytes()))
+    };
+    (Body::from_stream(stream::once(piece)), is_waited_for, let_go)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replacement_of_what_is_gone_when_its_body_arrives_is_a_creation_with_its_checks() {
+    let fixture = fixture().await;
+    fixture.make("/rest/book", "RDFSource", "").await;
+    let rule = format!(
+        "<> <{LDP}membershipResource> </rest/book> ; <{LDP}hasMemberRelation> <http://purl.org/dc/terms/hasPart> ."
+    );
+    fixture.make("/rest/parts", "DirectContainer", &rule).await;
+    fixture.make("/rest/parts/1", "RDFSource", "").await;
+    fixture.make("/rest/plain", "RDFSource", "").await;
+    let mut limited = fixture.beside().await;
+    let area = Area::within(["rest:/parts".parse::<Limit>().unwrap()]);
+    limited.router = limited.router.layer(axum::Extension(area));
+    for (path, client, status) in
+        [("/rest/parts/1", &limited, StatusCode::FORBIDDEN), ("/rest/plain", &fixture, StatusCode::CREATED)]
+    {
+        let (body, is_waited_for, let_go) = held_up("");
+        let put = client.put(path, "").of_class("RDFSource").body(body).answer();
+        let deletion = async {
+            is_waited_for.await.unwrap();
+            for path in [path, &format!("{path}/fcr:tombstone")] {
+                assert_eq!(delete(&fixture, path).await, StatusCode::NO_CONTENT, "{path}");
+            }
+            let_go.send(()).unwrap();
+        };
+        let (put, ()) = tokio::join!(put, deletion);
+        assert_eq!(put.status, status, "{path}: {}", put.text());
+    }
+    assert_eq!(fixture.get("/rest/parts/1").await.status, StatusCode::NOT_FOUND);
+    let plain = fixture.get("/rest/plain").await;
+    assert!(plain.is("RDFSource") && !plain.is("Container"), "{:?}", plain.headers);
 }
 
 #[tokio::test(flavor = "multi_thread")]

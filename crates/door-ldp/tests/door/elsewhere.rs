@@ -7,7 +7,7 @@ use axum::Router;
 use axum::response::Redirect;
 use axum::routing::get;
 use door_ldp::{ExternalPrefix, LdpSettings};
-use http::{Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode, header};
 
 use crate::support::*;
 
@@ -29,7 +29,15 @@ async fn elsewhere() -> (String, Arc<AtomicUsize>) {
         .route("/open/moved", get(async || Redirect::temporary("/open/scan")))
         .route("/open/lured", get(async || Redirect::temporary("/private/secret")))
         .route("/open/around", get(async || Redirect::temporary("/open/around")))
-        .route("/private/secret", get(async || "a secret"));
+        .route("/private/secret", get(async || "a secret"))
+        .route("/open/coded", get(async || ([(header::CONTENT_ENCODING, "gzip")], "coded")))
+        .route("/open/plain", get(async || ([(header::CONTENT_ENCODING, "identity")], "plain")))
+        .route(
+            "/open/part",
+            get(async || (StatusCode::PARTIAL_CONTENT, [(header::CONTENT_RANGE, "bytes 0-1/9")], "pa")),
+        )
+        .route("/open/beyond", get(async || (StatusCode::RANGE_NOT_SATISFIABLE, "no such range")))
+        .route("/open/asked", get(async |asked: HeaderMap| asked[header::ACCEPT_ENCODING].as_bytes().to_vec()));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, routes).await });
@@ -141,6 +149,36 @@ async fn addresses_that_are_not_allowed_are_neither_requested_nor_redirected_to(
     let shown = closed.ask(Method::OPTIONS, "/rest/").answer().await;
     assert_eq!(shown.header("accept-external-content-handling"), None);
     assert_eq!(asked.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_the_content_itself_is_neither_stored_nor_sent() {
+    let (address, _) = elsewhere().await;
+    let fixture = allowing(&address).await;
+    for (name, why) in [("coded", "content coding"), ("part", "206"), ("beyond", "416")] {
+        let url = format!("{address}/open/{name}");
+        let copied = put(&fixture, &format!("copied-{name}"), &url, "copy", None).await;
+        assert_eq!(copied.status, StatusCode::BAD_GATEWAY, "{name}");
+        assert!(copied.text().contains(why), "{name}: {}", copied.text());
+        assert_eq!(fixture.get(&format!("/rest/copied-{name}")).await.status, StatusCode::NOT_FOUND);
+        assert_eq!(put(&fixture, name, &url, "proxy", None).await.status, StatusCode::CREATED);
+        for method in [Method::GET, Method::HEAD] {
+            let read = fixture.ask(method.clone(), &format!("/rest/{name}")).answer().await;
+            assert_eq!(read.status, StatusCode::BAD_GATEWAY, "{method} {name}");
+        }
+    }
+    for (name, status) in [
+        ("coded", StatusCode::BAD_GATEWAY),
+        ("part", StatusCode::PARTIAL_CONTENT),
+        ("beyond", StatusCode::RANGE_NOT_SATISFIABLE),
+    ] {
+        let read = fixture.ask(Method::GET, &format!("/rest/{name}")).header("range", "bytes=0-1").answer().await;
+        assert_eq!(read.status, status, "{name}");
+    }
+    for (name, content) in [("plain", "plain"), ("asked", "identity")] {
+        put(&fixture, name, &format!("{address}/open/{name}"), "proxy", None).await;
+        assert_eq!(fixture.get(&format!("/rest/{name}")).await.text(), content);
+    }
 }
 
 fn md5_of(text: &str) -> Vec<u8> {

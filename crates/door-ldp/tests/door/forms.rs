@@ -1,8 +1,11 @@
 //! Forms for people: each does what the request of a program would do, under the same rules.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Extension;
+use axum::body::Body;
+use bytes::Bytes;
 use door_http::{Acted, ReadsOnly};
 use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
 use heads::LibraryOptions;
@@ -31,7 +34,7 @@ fn form(texts: &[(&str, &str)], file: Option<(&str, &str, &[u8])>) -> Vec<u8> {
     body
 }
 
-async fn send(fixture: &Fixture, path: &str, body: Vec<u8>) -> Reply {
+async fn send(fixture: &Fixture, path: &str, body: impl Into<Body>) -> Reply {
     let asked = fixture.ask(Method::POST, &format!("{path}/fcr:forms"));
     asked.header("content-type", &format!("multipart/form-data; boundary={BOUNDARY}")).body(body).answer().await
 }
@@ -63,6 +66,9 @@ async fn forms_create_containers_and_upload_files_with_their_names() {
     );
     let named = send(&fixture, "/rest", form(&[("action", "create"), ("title", ""), ("name", "box")], None)).await;
     assert_eq!(location(&named), "/rest/box");
+    let title = "A long title ".repeat(50);
+    let created = send(&fixture, "/rest", form(&[("action", "create"), ("title", &title)], None)).await;
+    assert!(location(&created).starts_with("/rest/A-long-title-A-long"), "{}", location(&created));
 
     let file = Some(("Über uns.ttl", "text/turtle", &b"no turtle"[..]));
     let uploaded = send(&fixture, "/rest/box", form(&[("action", "upload"), ("name", "")], file)).await;
@@ -304,7 +310,7 @@ async fn a_form_of_a_file_deletes_and_restores_no_description_that_it_did_not_sh
 async fn faulty(fixture: Fixture) -> (Fixture, Arc<Faults>) {
     let faults = Arc::new(Faults::new(fixture.library.store().clone()));
     let library = Library::open(faults.clone(), fixture.clock.clone(), LibraryOptions::default()).await.unwrap();
-    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default()).unwrap()));
+    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default())));
     (Fixture { router: read.merge(write), library, ..fixture }, faults)
 }
 
@@ -450,6 +456,36 @@ async fn forms_that_are_none_are_refused_and_nothing_is_changed() {
     assert_eq!(fixture.ask(Method::PUT, "/rest/fcr:forms").answer().await.status, StatusCode::METHOD_NOT_ALLOWED);
     let root = fixture.get("/rest/").await;
     assert_eq!(root.objects(ROOT, "contains"), [format!("{ROOT}volumes")], "{}", root.text());
+}
+
+/// A body that begins like this and goes on for 64 MiB, and how many bytes of it were asked for.
+fn long(start: &str) -> (Body, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let rest = std::iter::repeat_n(Bytes::from_static(&[b'a'; 16 << 10]), 4 << 10);
+    let pieces = std::iter::once(Bytes::from(start.to_owned())).chain(rest).map(move |piece| {
+        count.fetch_add(piece.len(), Ordering::Relaxed);
+        Ok::<_, std::io::Error>(piece)
+    });
+    (Body::from_stream(futures::stream::iter(pieces)), asked)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn little_is_read_of_a_form_that_never_gets_to_a_field() {
+    let fixture = fixture().await;
+    for start in [String::new(), format!("--{BOUNDARY}\r\nA: ")] {
+        let (body, asked) = long(&start);
+        let refused = send(&fixture, "/rest", body).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text());
+        assert!(refused.text().contains("too much before"), "{}", refused.text());
+        let asked = asked.load(Ordering::Relaxed);
+        assert!(asked < 128 << 10, "{start}: {asked}");
+    }
+    let names = form(&[(&*"n".repeat(50_000), ""); 12], None);
+    assert_eq!(send(&fixture, "/rest", names).await.status, StatusCode::PAYLOAD_TOO_LARGE);
+    let long_boundary = format!("multipart/form-data; boundary={}", "x".repeat(71));
+    let asked = fixture.ask(Method::POST, "/rest/fcr:forms").header("content-type", &long_boundary);
+    assert_eq!(asked.answer().await.status, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test(flavor = "multi_thread")]

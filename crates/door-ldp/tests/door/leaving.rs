@@ -33,7 +33,7 @@ async fn over_faults() -> (Fixture, Arc<Faults>) {
     let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
     let faults = Arc::new(Faults::new(EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap()));
     let library = Library::open(faults.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
-    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default()).unwrap()));
+    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default())));
     let fixture = Fixture { router: read.merge(write), library, clock, folder };
     for n in 0..40 {
         let path = format!("/rest/c/n{n:02}");

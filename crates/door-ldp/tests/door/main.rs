@@ -15,6 +15,8 @@ mod groups;
 mod history_trees;
 mod instants;
 mod leaving;
+#[path = "../../../library/tests/all/support/long_log.rs"]
+mod long_log;
 mod members;
 mod members_then;
 mod page_of_deleted;

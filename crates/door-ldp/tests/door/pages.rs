@@ -88,6 +88,28 @@ async fn members_are_listed_with_titles_kinds_and_sizes_a_page_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn head_of_a_page_of_members_has_the_fields_of_get() {
+    let fixture = fixture().await;
+    for path in ["/rest/c", "/rest/c/1", "/rest/c/2", "/rest/c/3"] {
+        fixture.make(path, "BasicContainer", "").await;
+    }
+    for accept in [BROWSER, TURTLE] {
+        let ask = async |method: Method, path: &str| {
+            let mut answer = fixture.ask(method, path).header("accept", accept).answer().await;
+            assert_eq!(answer.status, StatusCode::OK, "{path} as {accept}");
+            answer.headers.remove("content-length");
+            answer
+        };
+        let next = ask(Method::GET, "/rest/c?limit=2").await.links("next").concat().replace("http://test", "");
+        for path in ["/rest/c?limit=2", &next, "/rest/c?limit=2&last=true"] {
+            let (get, head) = (ask(Method::GET, path).await, ask(Method::HEAD, path).await);
+            assert_eq!(head.headers, get.headers, "{path} as {accept}");
+            assert!(get.header("etag").is_none() && get.links("first").len() == 1, "{path} as {accept}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_heading_and_the_titles_of_a_list_have_the_languages_of_their_literals() {
     let fixture = fixture().await;
     let titled = |title: &str| format!("<> <http://purl.org/dc/terms/title> {title} .");

@@ -134,7 +134,7 @@ async fn a_search_that_ends_while_it_counts_says_that_there_is_no_total() {
     assert!(counted["pagination"]["incomplete"].is_null(), "{counted:#}");
     let settings =
         LdpSettings { search: SearchSettings { rows_max: 1, ..SearchSettings::default() }, ..LdpSettings::default() };
-    let Routes { read, .. } = routes(std::sync::Arc::new(LdpDoor::new(fixture.library.clone(), settings).unwrap()));
+    let Routes { read, .. } = routes(std::sync::Arc::new(LdpDoor::new(fixture.library.clone(), settings)));
     fixture.router = read;
     let cut = found(&fixture, query).await;
     assert_eq!((cut["items"].as_array().unwrap().len(), &cut["pagination"]["totalResults"]), (1, &(-1).into()));
@@ -227,7 +227,7 @@ async fn without_an_index_a_search_is_not_available() {
 async fn what_the_agent_may_not_read_is_not_found() {
     let mut fixture = filled().await;
     let Routes { read, .. } =
-        routes(std::sync::Arc::new(LdpDoor::new(fixture.library.clone(), LdpSettings::default()).unwrap()));
+        routes(std::sync::Arc::new(LdpDoor::new(fixture.library.clone(), LdpSettings::default())));
     let area = Area::within(["rest:/c/b%20%C3%BC".parse::<Limit>().unwrap()]);
     fixture.router = read.layer(axum::Extension(area));
     let answer = found(&fixture, "include_total_result_count=true").await;
@@ -239,7 +239,7 @@ async fn what_the_agent_may_not_read_is_not_found() {
     // Nor does the link `next` show where the search has been.
     let settings =
         LdpSettings { search: SearchSettings { rows_max: 1, ..SearchSettings::default() }, ..LdpSettings::default() };
-    let Routes { read, .. } = routes(std::sync::Arc::new(LdpDoor::new(fixture.library.clone(), settings).unwrap()));
+    let Routes { read, .. } = routes(std::sync::Arc::new(LdpDoor::new(fixture.library.clone(), settings)));
     fixture.router = read.layer(axum::Extension(Area::within(["rest:/none".parse::<Limit>().unwrap()])));
     let mut at = "/rest/fcr:search?order_by=modified".to_owned();
     for _ in 0..10 {
@@ -320,7 +320,7 @@ async fn an_index_that_nobody_keeps_up_to_date_says_that_results_may_be_missing(
         search: SearchSettings { is_kept: false, ..SearchSettings::default() },
         ..LdpSettings::default()
     };
-    let Routes { read, .. } = routes(std::sync::Arc::new(LdpDoor::new(fixture.library.clone(), settings).unwrap()));
+    let Routes { read, .. } = routes(std::sync::Arc::new(LdpDoor::new(fixture.library.clone(), settings)));
     assert!(found(&fixture, "").await["pagination"]["incomplete"].is_null());
     fixture.router = read;
     let is_shared = fixture.library.store().capabilities().is_shared;

@@ -62,7 +62,7 @@ async fn served(
     options: LibraryOptions,
 ) -> Fixture {
     let library = Library::open(store, clock.clone(), options).await.unwrap();
-    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), settings).unwrap()));
+    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), settings)));
     Fixture { router: read.merge(write), library, clock, folder }
 }
 

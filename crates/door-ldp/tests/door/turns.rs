@@ -1,9 +1,10 @@
 //! Turns: readings and updates that last long hold up neither pages nor searches, nor readings of
-//! another client.
+//! another client. Graphs of one client do not hold up those of another.
 
+use std::convert::Infallible;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use audit::Requester;
@@ -11,15 +12,18 @@ use axum::Extension;
 use axum::body::Body;
 use bytes::Bytes;
 use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
+use futures::stream;
 use heads::{LibraryOptions, keys};
 use http::{Method, Request, StatusCode};
 use library::Library;
+use parking_lot::Mutex;
 use store::{Call, ContentId, ContentStream, Row, Store, StoreResult, Table, Wrapper};
+use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
 use crate::search::index;
-use crate::support::{Fixture, Reply, fixture};
+use crate::support::{Fixture, Reply, TURTLE, fixture, fixture_keeping};
 
 /// The time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -87,7 +91,7 @@ async fn silent() -> (Fixture, Arc<Silent>) {
     let store = Arc::new(Silent { inner: fixture.library.store().clone(), row, asked: AtomicUsize::new(0) });
     let options = LibraryOptions { processors: PROCESSORS, ..LibraryOptions::default() };
     let library = Library::open(store.clone(), fixture.clock.clone(), options).await.unwrap();
-    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default()).unwrap()));
+    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default())));
     (Fixture { router: read.merge(write), library, ..fixture }, store)
 }
 
@@ -165,4 +169,91 @@ async fn only_some_updates_read_what_they_change_at_once_and_none_waits_without_
     // Those that have begun wait for the store.
     until_held(&fixture, UPDATES).await;
     assert_eq!(store.asked.load(Ordering::SeqCst), UPDATES, "no more");
+}
+
+/// Threads for work that blocks, of the runtime below.
+const BLOCKING_THREADS: usize = 4;
+
+/// Lets other tasks run until something is so.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}: never");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Bodies of requests.
+#[derive(Default)]
+struct Bodies {
+    begun: AtomicUsize,
+    sent: AtomicUsize,
+}
+
+impl Bodies {
+    /// A graph that is too long to be parsed where it is received, and malformed at its end. It is
+    /// sent once the sender is dropped.
+    fn broken_graph(self: &Arc<Self>) -> (oneshot::Sender<()>, Body) {
+        let (let_go, held) = oneshot::channel();
+        let bodies = self.clone();
+        let bytes = stream::once(async move {
+            bodies.begun.fetch_add(1, Ordering::SeqCst);
+            let _ = held.await;
+            bodies.sent.fetch_add(1, Ordering::SeqCst);
+            Ok::<_, Infallible>(Bytes::from("<> <http://a/p> 1 .\n".repeat(400) + "broken"))
+        });
+        (let_go, Body::from_stream(bytes))
+    }
+}
+
+#[test]
+fn a_client_with_many_long_graphs_holds_up_no_graph_of_another() {
+    const MANY: usize = 8;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.max_blocking_threads(BLOCKING_THREADS).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let fixture = fixture_keeping(LibraryOptions { processors: 1, ..LibraryOptions::default() }).await;
+        fixture.make("/rest/graph", "RDFSource", "").await;
+        let (bodies, refused) = (Arc::new(Bodies::default()), Arc::new(Mutex::new(Vec::new())));
+        let (mut held, mut sending) = (Vec::new(), Vec::new());
+        for client in std::iter::repeat_n("first", MANY).chain(["second"]) {
+            let (let_go, body) = bodies.broken_graph();
+            let request = Request::builder().method(Method::PUT).uri("/rest/graph").header("host", "test");
+            let request = request.header("content-type", TURTLE).body(body).unwrap();
+            let requester = Requester { name: Some(client.to_owned()), ..Requester::default() };
+            let router = fixture.router.clone().layer(Extension(requester));
+            let refused = refused.clone();
+            held.push(let_go);
+            sending.push(AbortOnDropHandle::new(tokio::spawn(async move {
+                let response = router.oneshot(request).await.unwrap();
+                refused.lock().push((client, response.status()));
+            })));
+        }
+        until("all bodies begin", || bodies.begun.load(Ordering::SeqCst) == MANY + 1).await;
+        // Nothing is parsed while these wait.
+        let blocked = Arc::new(AtomicUsize::new(0));
+        let block = |_| {
+            let (open, closed) = mpsc::channel::<()>();
+            let blocked = blocked.clone();
+            tokio::task::spawn_blocking(move || {
+                blocked.fetch_add(1, Ordering::SeqCst);
+                let _ = closed.recv();
+            });
+            open
+        };
+        let blocking: Vec<_> = (0..BLOCKING_THREADS).map(block).collect();
+        until("all threads block", || blocked.load(Ordering::SeqCst) == BLOCKING_THREADS).await;
+        let last = held.pop();
+        drop(held);
+        until("the first client sends its bodies", || bodies.sent.load(Ordering::SeqCst) == MANY).await;
+        drop(last);
+        until("the second client sends its body", || bodies.sent.load(Ordering::SeqCst) == MANY + 1).await;
+        drop(blocking);
+        until("all are refused", || refused.lock().len() == MANY + 1).await;
+        let refused = refused.lock();
+        assert!(refused.iter().all(|(_, status)| *status == StatusCode::BAD_REQUEST), "{refused:?}");
+        // One graph of the first client was being parsed, and another of its graphs may be next.
+        let place = refused.iter().position(|(client, _)| *client == "second").unwrap();
+        assert!(place <= 2, "{refused:?}");
+    });
 }

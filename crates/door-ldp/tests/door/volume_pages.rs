@@ -55,7 +55,7 @@ async fn with_text(text: &str) -> Fixture {
         .route("/volumes/{id}/pages/{seq}", get(member.clone()))
         .route("/volumes/{id}/mets", get(member.clone()))
         .route("/volumes/{id}/record", get(member));
-    let door = Arc::new(LdpDoor::new(fixture.library.clone(), LdpSettings::default()).unwrap());
+    let door = Arc::new(LdpDoor::new(fixture.library.clone(), LdpSettings::default()));
     Fixture { router: members(&door, routes), ..fixture }
 }
 
