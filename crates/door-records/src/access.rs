@@ -29,6 +29,12 @@ pub trait Access: Send + Sync + 'static {
     /// or has no name.
     fn user(&self, password: &[u8]) -> Option<String>;
 
+    /// The time within which a connection has to send its first request as a client that may do
+    /// anything. It ends otherwise.
+    fn greeting_max(&self) -> Duration {
+        Duration::MAX
+    }
+
     /// Counts a command of a party. `Err`: it may make none now.
     fn count(&self, party: &Party) -> Result<(), Exceeded>;
 

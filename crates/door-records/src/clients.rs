@@ -1,18 +1,23 @@
 //! The connections of a door, for `CLIENT LIST` and `CLIENT KILL`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use budget::Party;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use store::UnixMillis;
+use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{CommandResult, Refusal};
 use crate::reply::Version;
 use crate::words::Words;
+
+/// So many connections are looked at before other tasks have a turn.
+const LOOKED_AT_ONCE: usize = 256;
 
 /// The connections that are open, by their numbers.
 #[derive(Default)]
@@ -58,6 +63,9 @@ pub(crate) struct About {
 /// The user of connections without a token.
 const DEFAULT_USER: &str = "default";
 
+/// At most so many bytes has the line of a connection besides what it says of itself.
+const LINE_BYTES: usize = 256;
+
 /// Keeps a connection listed.
 pub(crate) struct Place {
     door: Arc<crate::Door>,
@@ -87,24 +95,54 @@ impl Clients {
         client
     }
 
-    /// The connections that a client may know of: all, if it may see what operators see. Otherwise
-    /// those with its token. Without a token, those without one of its own address.
-    pub(crate) fn known_to(&self, client: &Client, is_operator: bool) -> Vec<Arc<Client>> {
+    /// Goes through the connections that a client may know of, in the order of their numbers: all, if
+    /// it may see what operators see. Otherwise those with its token. Without a token, those without
+    /// one of its own address. Those that begin meanwhile are left out. It ends when `each` fails.
+    pub(crate) async fn for_each_known(
+        &self,
+        client: &Client,
+        is_operator: bool,
+        mut each: impl FnMut(&Client) -> CommandResult<()>,
+    ) -> CommandResult<()> {
         let password = client.about.lock().password.clone();
-        let is_known = |other: &&Arc<Client>| {
-            let of_other = other.about.lock().password.clone();
-            let is_same = of_other == password && (password.is_some() || other.party == client.party);
+        let is_known = |other: &Client| {
+            let has_same = other.about.lock().password == password;
+            let is_same = has_same && (password.is_some() || other.party == client.party);
             is_operator || is_same || other.id == client.id
         };
-        // The list is taken first: what a client says of itself has a lock of its own.
-        let all: Vec<_> = self.0.lock().clients.values().cloned().collect();
-        all.iter().filter(is_known).cloned().collect()
+        let last = self.0.lock().last_id;
+        let mut after = 0;
+        loop {
+            // They are taken first: what a client says of itself has a lock of its own.
+            let some = self.some(after, last);
+            let Some(end) = some.last() else { return Ok(()) };
+            after = end.id;
+            for other in &some {
+                if is_known(other) {
+                    each(other)?;
+                }
+            }
+            yield_now().await;
+        }
+    }
+
+    /// Some connections with numbers above `after`, up to `last`; none: there are no others.
+    fn some(&self, after: i64, last: i64) -> Vec<Arc<Client>> {
+        let range = (Bound::Excluded(after), Bound::Included(last.max(after)));
+        self.0.lock().clients.range(range).take(LOOKED_AT_ONCE).map(|(_, client)| client.clone()).collect()
     }
 }
 
 impl Client {
     pub(crate) fn set_about(&self, about: &About) {
         *self.about.lock() = about.clone();
+    }
+
+    /// At most so many bytes has its line in lists, unless it says more of itself until then.
+    pub(crate) fn line_bytes(&self) -> usize {
+        let about = self.about.lock();
+        let user = about.user.as_deref().unwrap_or(DEFAULT_USER);
+        LINE_BYTES + about.name.len() + user.len() + about.library.0.len() + about.library.1.len()
     }
 
     /// Its line in lists.
@@ -130,7 +168,7 @@ impl Client {
 /// Which connections are meant.
 #[derive(Default)]
 pub(crate) struct Filter {
-    ids: Vec<i64>,
+    ids: HashSet<i64>,
     peer: Option<Bytes>,
     local: Option<Bytes>,
     user: Option<Bytes>,
@@ -148,7 +186,7 @@ impl Filter {
             filter.kind(words.next()?)?;
         } else if words.takes("ID") {
             while !words.is_empty() {
-                filter.ids.push(id(&mut words)?);
+                filter.ids.insert(id(&mut words)?);
             }
             if filter.ids.is_empty() {
                 return Err(Refusal::syntax());
@@ -163,7 +201,7 @@ impl Filter {
         let mut filter = Self { skips_itself: true, ..Self::default() };
         while !words.is_empty() {
             if words.takes("ID") {
-                filter.ids.push(id(&mut words)?);
+                filter.ids.insert(id(&mut words)?);
             } else if words.takes("ADDR") {
                 filter.peer = Some(words.next()?.clone());
             } else if words.takes("LADDR") {
@@ -229,29 +267,79 @@ fn id(words: &mut Words<'_>) -> CommandResult<i64> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::pin::pin;
+
+    use futures::FutureExt;
+
     use super::*;
 
-    #[test]
-    fn a_client_knows_connections_with_its_token_or_without_one_of_its_address() {
+    fn address(last: u8) -> Party {
+        Party::of_address(std::net::IpAddr::from([192, 0, 2, last]))
+    }
+
+    /// A connection from that address, with that token.
+    fn add(clients: &Clients, last: u8, password: Option<&'static str>) -> Arc<Client> {
+        let client = clients.add(address(last), Ends::default(), UnixMillis(0));
+        let password = password.map(|text| Bytes::from_static(text.as_bytes()));
+        client.set_about(&About { password, ..About::default() });
+        client
+    }
+
+    /// The numbers of the connections that a client may know of.
+    async fn known(clients: &Clients, client: &Client, is_operator: bool) -> Vec<i64> {
+        let mut ids = Vec::new();
+        let note = |client: &Client| {
+            ids.push(client.id);
+            Ok(())
+        };
+        assert_eq!(clients.for_each_known(client, is_operator, note).await, Ok(()));
+        ids
+    }
+
+    #[tokio::test]
+    async fn a_client_knows_connections_with_its_token_or_without_one_of_its_address() {
         let clients = Clients::default();
-        let address = |last| Party::of_address(std::net::IpAddr::from([192, 0, 2, last]));
-        let add = |party: Party, password: Option<&'static str>| {
-            let client = clients.add(party, Ends::default(), UnixMillis(0));
-            let password = password.map(|text| Bytes::from_static(text.as_bytes()));
-            client.set_about(&About { password, ..About::default() });
-            client
+        let own = add(&clients, 1, Some("a"));
+        add(&clients, 2, Some("a"));
+        add(&clients, 1, Some("b"));
+        let without = add(&clients, 1, None);
+        add(&clients, 1, None);
+        add(&clients, 2, None);
+        assert_eq!(known(&clients, &own, false).await, [1, 2]);
+        assert_eq!(known(&clients, &without, false).await, [4, 5]);
+        assert_eq!(known(&clients, &own, true).await, [1, 2, 3, 4, 5, 6]);
+    }
+
+    #[tokio::test]
+    async fn other_tasks_have_turns_while_many_connections_are_looked_at() {
+        let clients = Clients::default();
+        let own = add(&clients, 1, None);
+        (1..3 * LOOKED_AT_ONCE).for_each(|_| drop(add(&clients, 1, None)));
+        let mut looking = pin!(known(&clients, &own, false));
+        let mut turns = 0;
+        let ids = loop {
+            match looking.as_mut().now_or_never() {
+                Some(ids) => break ids,
+                None => turns += 1,
+            }
+            // What begins or ends meanwhile holds it up for no longer.
+            clients.0.lock().clients.remove(&600);
+            add(&clients, 1, None);
         };
-        let own = add(address(1), Some("a"));
-        add(address(2), Some("a"));
-        add(address(1), Some("b"));
-        let without = add(address(1), None);
-        add(address(1), None);
-        add(address(2), None);
-        let known = |client: &Client, is_operator| {
-            clients.known_to(client, is_operator).iter().map(|client| client.id).collect::<Vec<_>>()
-        };
-        assert_eq!(known(&own, false), [1, 2]);
-        assert_eq!(known(&without, false), [4, 5]);
-        assert_eq!(known(&own, true), [1, 2, 3, 4, 5, 6]);
+        assert_eq!((turns, ids.len()), (3, 3 * LOOKED_AT_ONCE - 1));
+    }
+
+    #[test]
+    fn a_line_is_no_longer_than_is_counted_for_it() {
+        let end = Some("[2001:db8:ffff:ffff:ffff:ffff:ffff:ffff%4294967295]:65535".parse().unwrap());
+        let clients = Clients::default();
+        clients.0.lock().last_id = i64::MAX - 1;
+        let client = clients.add(address(1), Ends { peer: end, local: end }, UnixMillis(0));
+        for name in [Bytes::new(), Bytes::from("n".repeat(256))] {
+            client.set_about(&About { library: (name.clone(), name.clone()), name, ..About::default() });
+            let line = client.line(UnixMillis(u64::MAX));
+            assert!(line.len() <= client.line_bytes(), "{line}");
+        }
     }
 }

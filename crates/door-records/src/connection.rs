@@ -62,6 +62,11 @@ pub(crate) struct Connection<I> {
     output: BytesMut,
     /// The pause before it goes on.
     owed_pause: Duration,
+    began: tokio::time::Instant,
+    /// Whether it has sent a request.
+    has_asked: bool,
+    /// Whether it has sent one as a client that may do anything.
+    is_known: bool,
 }
 
 /// The connection cannot go on.
@@ -105,12 +110,15 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             input_share: None,
             output: BytesMut::new(),
             owed_pause: Duration::ZERO,
+            began: tokio::time::Instant::now(),
+            has_asked: false,
+            is_known: false,
         }
     }
 
-    /// Serves requests until the client leaves, is silent for too long, sends what cannot be
-    /// understood, or is ended by another one; or until `stop`, which lets the requests that are under
-    /// way end.
+    /// Serves requests until the client leaves, is silent for too long, does not show in time that it
+    /// may do anything, sends what cannot be understood, or is ended by another one; or until `stop`,
+    /// which lets the requests that are under way end.
     pub(crate) async fn serve(mut self, stop: CancellationToken) {
         let killed = self.session.killed();
         tokio::select! {
@@ -154,6 +162,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     /// Begins a request. Commands on different records run at the same time; every other command
     /// runs alone.
     async fn begin(&mut self, words: Vec<Bytes>) -> Result<(), Ended> {
+        self.has_asked = true;
         if words.first().is_some_and(|name| is_http(name)) {
             return self.end(Refusal::error("this port speaks the Redis protocol, not HTTP")).await;
         }
@@ -263,14 +272,29 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             }
         }
         self.input.reserve(READ_BYTES);
+        let silence_max = self.silence_max();
+        if silence_max.is_zero() {
+            return Err(Ended);
+        }
         let mut bounded = (&mut self.io).take(READ_BYTES as u64);
-        let read = timeout(self.door.settings.silence_max, bounded.read_buf(&mut self.input));
+        let read = timeout(silence_max, bounded.read_buf(&mut self.input));
         tokio::select! {
             read = read => if !matches!(read, Ok(Ok(1..))) { return Err(Ended) },
             () = stop.cancelled() => return Err(Ended),
         }
         self.arrived = tokio::time::Instant::now();
         Ok(())
+    }
+
+    /// How long the client may be silent from now on. One that may do nothing has little time in all,
+    /// whatever it sends: otherwise it could keep its place, and those of many connections, at no cost.
+    fn silence_max(&mut self) -> Duration {
+        self.is_known = self.is_known || self.has_asked && self.session.has_rights();
+        let silence_max = self.door.settings.silence_max;
+        if self.is_known {
+            return silence_max;
+        }
+        silence_max.min(self.door.access.greeting_max().saturating_sub(self.began.elapsed()))
     }
 
     async fn put(&mut self, answer: Answer) -> Result<(), Ended> {
@@ -374,7 +398,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             // It is no part of the pipeline because it is refused.
             self.session.require(command.writes)?;
         }
-        match self.session.run(name, words) {
+        let deadline = self.deadline();
+        match self.session.run(name, words, deadline).await {
             Some(answer) => answer,
             None => self.look(name, words).await,
         }

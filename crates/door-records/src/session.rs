@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use budget::Party;
 use bytes::Bytes;
+use store::Deadline;
 use tokio_util::sync::CancellationToken;
 
 use crate::Door;
 use crate::access::{Refused, Rights, WrongPassword, is_refused};
-use crate::clients::{About, Ends, Filter, Place};
+use crate::answer::hold;
+use crate::clients::{About, Client, Ends, Filter, Place};
 use crate::error::{CommandResult, Refusal};
 use crate::pattern::Pattern;
 use crate::reply::{Reply, Version};
@@ -93,6 +95,11 @@ impl Session {
         self.door.access.rights(self.about.password.as_deref()).unwrap_or_default()
     }
 
+    /// Whether the client may do anything.
+    pub(crate) fn has_rights(&self) -> bool {
+        self.rights() != Rights::default()
+    }
+
     /// Refuses if the client may not do this. A token that was revoked meanwhile counts no more.
     pub(crate) fn require(&self, writes: bool) -> CommandResult<()> {
         let rights = self.rights();
@@ -112,7 +119,12 @@ impl Session {
     }
 
     /// Runs a command about the connection or the server; `None`: it is none of them.
-    pub(crate) fn run(&mut self, name: &[u8], words: &[Bytes]) -> Option<CommandResult<Reply>> {
+    pub(crate) async fn run(
+        &mut self,
+        name: &[u8],
+        words: &[Bytes],
+        deadline: Deadline,
+    ) -> Option<CommandResult<Reply>> {
         let name = name.to_ascii_lowercase();
         let answer = match name.as_slice() {
             b"ping" => ping(words),
@@ -123,7 +135,7 @@ impl Session {
                 b"0" => Ok(Reply::OK),
                 _ => Err(Refusal::error("DB index is out of range")),
             }),
-            b"client" => self.client(words),
+            b"client" => self.client(words, deadline).await,
             b"config" => self.config(words),
             b"info" => Ok(self.info()),
             b"reset" => {
@@ -135,7 +147,7 @@ impl Session {
                 Ok(Reply::OK)
             }
             b"wait" => wait(words),
-            b"penates.deadline" => self.deadline(words),
+            b"penates.deadline" => self.set_deadline(words),
             _ => return None,
         };
         if matches!(name.as_slice(), b"hello" | b"auth" | b"client" | b"reset") {
@@ -209,7 +221,7 @@ impl Session {
         Ok(())
     }
 
-    fn client(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
+    async fn client(&mut self, words: &[Bytes], deadline: Deadline) -> CommandResult<Reply> {
         let (what, words) = parts(words)?;
         match what.to_ascii_lowercase().as_slice() {
             b"setname" => self.set_name(first(words)?).map(|()| Reply::OK),
@@ -217,8 +229,8 @@ impl Session {
             b"setinfo" => self.set_info(words),
             b"id" => Ok(Reply::Integer(self.place.client.id)),
             b"info" => Ok(Reply::Text(self.place.client.line(self.door.records.now()))),
-            b"list" => self.list(Words::new("client|list", words)),
-            b"kill" => self.kill(words),
+            b"list" => self.list(Words::new("client|list", words), deadline).await,
+            b"kill" => self.kill(words).await,
             b"no-evict" | b"no-touch" => on_or_off(words),
             _ => Err(unknown_subcommand("client", what)),
         }
@@ -237,40 +249,65 @@ impl Session {
         Ok(Reply::OK)
     }
 
-    /// `CLIENT LIST [TYPE kind | ID id …]`: a line for each connection that the client may know of.
-    fn list(&self, words: Words<'_>) -> CommandResult<Reply> {
+    /// `CLIENT LIST [TYPE kind | ID id …]`: a line for each connection that the client may know of. It
+    /// takes the memory for all of them before it makes the first.
+    async fn list(&self, words: Words<'_>, deadline: Deadline) -> CommandResult<Reply> {
         self.require(false)?;
         let (own, now) = (&self.place.client, self.door.records.now());
         let filter = Filter::of_list(words)?;
         // What it says of itself is in the list at once.
         own.set_about(&self.about);
-        let known = self.door.clients.known_to(own, self.rights().operate);
-        let listed = known.iter().filter(|client| filter.has(client, own.id, now));
-        Ok(Reply::Text(listed.map(|client| client.line(now)).collect()))
+        let _place = self.door.admission.places(1, deadline).await?;
+        let (clients, is_operator) = (&self.door.clients, self.rights().operate);
+        let (mut bytes, mut held) = (0, None);
+        let mut take = |bytes| {
+            let refusal = |_| Refusal::overloaded("there is no memory for the list of connections now");
+            hold(&mut held, &self.door.memory, &own.party, bytes).map_err(refusal)
+        };
+        let count = |client: &Client| {
+            bytes += if filter.has(client, own.id, now) { client.line_bytes() } else { 0 };
+            Ok(())
+        };
+        clients.for_each_known(own, is_operator, count).await?;
+        take(bytes)?;
+        let mut text = String::with_capacity(bytes);
+        let add = |client: &Client| {
+            if filter.has(client, own.id, now) {
+                let line = client.line(now);
+                // It may have become longer meanwhile.
+                take(text.len() + line.len())?;
+                text.push_str(&line);
+            }
+            Ok(())
+        };
+        clients.for_each_known(own, is_operator, add).await?;
+        Ok(Reply::Text(text))
     }
 
     /// `CLIENT KILL address:port`, or with filters: ends connections that the client may know of.
-    fn kill(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
+    async fn kill(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
         self.require(false)?;
         let (is_by_address, filter) = match words {
             [] => return Err(Refusal::syntax()),
             [peer] => (true, Filter::of_address(peer)),
             _ => (false, Filter::of_kill(Words::new("client|kill", words))?),
         };
-        let (own, now) = (self.place.client.clone(), self.door.records.now());
-        let mut count = 0;
-        for client in self.door.clients.known_to(&own, self.rights().operate) {
-            if !filter.has(&client, own.id, now) {
-                continue;
+        let (own, now) = (&self.place.client, self.door.records.now());
+        let (mut count, mut is_own) = (0, false);
+        let kill = |client: &Client| {
+            if filter.has(client, own.id, now) {
+                count += 1;
+                // Its own connection ends after the answer.
+                if client.id == own.id {
+                    is_own = true;
+                } else {
+                    client.killed.cancel();
+                }
             }
-            count += 1;
-            // Its own connection ends after the answer.
-            if client.id == own.id {
-                self.is_over = true;
-            } else {
-                client.killed.cancel();
-            }
-        }
+            Ok(())
+        };
+        self.door.clients.for_each_known(own, self.rights().operate, kill).await?;
+        self.is_over |= is_own;
         match (is_by_address, count) {
             (true, 0) => Err(Refusal::error("No such client")),
             (true, _) => Ok(Reply::OK),
@@ -312,7 +349,7 @@ impl Session {
     }
 
     /// `PENATES.DEADLINE <ms>`: the time that each further command of this connection may take.
-    fn deadline(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
+    fn set_deadline(&mut self, words: &[Bytes]) -> CommandResult<Reply> {
         let number = records::integer(first(words)?).map_err(|_| Refusal::not_an_integer())?;
         let time = u64::try_from(number).ok().filter(|number| *number > 0).map(Duration::from_millis);
         let max = self.door.settings.deadline_max;

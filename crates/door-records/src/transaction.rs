@@ -70,7 +70,11 @@ impl Transaction {
             let most = format_args!("a transaction has at most {COMMANDS_MAX} commands and {BYTES_MAX} bytes");
             return Err(Refusal::error(most));
         }
-        command.keys(words).map(|_| command)
+        let keys = command.keys(words)?;
+        match keys.iter().all(|(id, _)| *id == keys[0].0) {
+            true => Ok(command),
+            false => Err(on_several_keys()),
+        }
     }
 
     /// Whether it changes records.
@@ -100,7 +104,7 @@ impl Transaction {
             ids.extend(command.keys(words)?.into_iter().map(|(id, _)| id.clone()));
         }
         if ids.iter().any(|other| *other != ids[0]) {
-            return Err(Refusal::of_kind("CROSSSLOT", "all commands of a transaction must be on the same key"));
+            return Err(on_several_keys());
         }
         let changed = ids.first().cloned();
         let _place = door.admission.places(1, deadline).await?;
@@ -145,4 +149,10 @@ impl Transaction {
         };
         door.records.change(deadline, &ids, run).await.map_err(refusal)
     }
+}
+
+/// The refusal of a command on several keys, when it would be added, and of commands on different
+/// ones, by `EXEC`: a Redis cluster answers both in this way.
+fn on_several_keys() -> Refusal {
+    Refusal::of_kind("CROSSSLOT", "all commands of a transaction must be on the same key")
 }

@@ -156,9 +156,11 @@ impl<'a> Words<'a> {
         if self.is_empty() { Ok(()) } else { Err(Refusal::syntax()) }
     }
 
-    /// Takes an option with a time, if it is next.
-    pub(crate) fn expiry(&mut self) -> CommandResult<Option<SentTime<'a>>> {
-        let Some(word) = self.rest.first().and_then(|word| ExpiryWord::of(word)) else { return Ok(None) };
+    /// Takes an option with a time, if it is next and may follow the one that was taken `before`: the
+    /// same one may come again, and the last one counts.
+    pub(crate) fn expiry(&mut self, before: Option<SentTime<'_>>) -> CommandResult<Option<SentTime<'a>>> {
+        let word = self.rest.first().and_then(|word| ExpiryWord::of(word));
+        let Some(word) = word.filter(|word| before.is_none_or(|before| before.word == *word)) else { return Ok(None) };
         self.next()?;
         self.time(word).map(Some)
     }

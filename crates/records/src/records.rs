@@ -230,18 +230,19 @@ impl Records {
             ids.iter().try_for_each(check_id)?;
             return self.fast.read(deadline, ids, self.clock.now()).await;
         }
-        self.rows(deadline, ids).await?.iter().map(|row| self.live(row.as_ref())).collect()
+        self.rows(call(deadline), ids).await?.iter().map(|row| self.live(row.as_ref())).collect()
     }
 
-    async fn rows(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Row>>, RecordsError> {
+    async fn rows(&self, call: Call, ids: &[Bytes]) -> Result<Vec<Option<Row>>, RecordsError> {
         ids.iter().try_for_each(check_id)?;
         let keys = ids.iter().map(|id| (id.clone(), ROW)).collect();
-        Ok(by(deadline, self.store.get_many(call(deadline), Table::Records, keys)).await?)
+        Ok(by(call.deadline, self.store.get_many(call, Table::Records, keys)).await?)
     }
 
     /// Changes records: all of them or none. `change` gets a draft for each of the ids, which are
     /// all different. It is called again, with other drafts, if another process changed the record
-    /// meanwhile. It returns when the change is durable.
+    /// meanwhile, or if it leaves all as it is and the read may have missed a change: a usual read
+    /// of a shared store may. It returns when the change is durable.
     ///
     /// In mode fast it only touches what was read: it must not add anything, and another change
     /// that is made at the same time may be missed and wins.
@@ -251,7 +252,8 @@ impl Records {
     ///
     /// Errors: [`StoreError::Invalid`] for several ids, unless
     /// [`Records::changes_several_at_once`]; [`StoreError::DeadlinePassed`] also if other processes
-    /// changed the record again and again.
+    /// changed the record again and again; [`StoreError::ReadOnly`] where no record can be changed.
+    /// In a shared store that is so for a change that leaves all as it is, too.
     pub async fn change<T>(
         &self,
         deadline: Deadline,
@@ -292,8 +294,10 @@ impl Records {
             let (answer, outcome) = refreshed.await.unwrap_or_else(|_| Err(late()))?;
             return applied(outcome).map(|()| answer);
         }
-        let mut rows = self.rows(deadline, ids).await?;
+        let mut rows = self.rows(call(deadline), ids).await?;
         ids.iter().zip(&rows).for_each(|(id, row)| self.count(id, row.as_ref()));
+        // A write compares with what is stored, and a change that writes nothing does not.
+        let mut are_current = !self.is_shared;
         while !deadline.passed() {
             let now = self.clock.now();
             let stored = rows.iter().map(|row| row.as_ref().map(|row| decoded(&row.value)).transpose());
@@ -303,13 +307,19 @@ impl Records {
             let changes = ids.iter().zip(&rows).zip(drafts);
             let changes = changes.filter_map(|((id, row), draft)| Some((id, row.as_ref(), draft.change()?)));
             let steps = changes.map(|(id, row, record)| self.step(id, row, record)).collect::<Result<Vec<_>, _>>()?;
-            if steps.is_empty() {
+            if steps.is_empty() && are_current {
                 return Ok(answer);
+            }
+            if steps.is_empty() {
+                self.store.check_home()?;
+                rows = self.rows(call(deadline).strong(), ids).await?;
+                are_current = true;
+                continue;
             }
             self.mode.settle(deadline).await?;
             match self.write(deadline, turns.clone(), steps).await? {
                 Outcome::Applied => return Ok(answer),
-                Outcome::Refused { current, .. } => rows = vec![current],
+                Outcome::Refused { current, .. } => (rows, are_current) = (vec![current], true),
                 Outcome::Unknown { reason } => return Err(RecordsError::Unknown(reason)),
             }
         }

@@ -54,12 +54,23 @@ type Timeless = (&'static str, ExpiryOption<SentTime<'static>>);
 const KEEP: Timeless = ("KEEPTTL", ExpiryOption::Keep);
 const DROP: Timeless = ("PERSIST", ExpiryOption::Drop);
 
-/// Takes an option about an expiry: a time, or one of those without.
-fn expiry_option<'a>(words: &mut Words<'a>, timeless: &[Timeless]) -> CommandResult<ExpiryOption<SentTime<'a>>> {
-    if let Some((_, option)) = timeless.iter().find(|(word, _)| words.takes(word)) {
-        return Ok(*option);
+/// Takes an option about an expiry, if it is next and may follow the one that was taken `before`: the
+/// same one may come again, and the last one counts.
+fn expiry_option<'a>(
+    words: &mut Words<'a>,
+    timeless: &[Timeless],
+    before: ExpiryOption<SentTime<'a>>,
+) -> CommandResult<Option<ExpiryOption<SentTime<'a>>>> {
+    let may_follow = |option: ExpiryOption<SentTime<'a>>| before == ExpiryOption::Unsaid || before == option;
+    if let Some((_, option)) = timeless.iter().find(|(word, option)| may_follow(*option) && words.takes(word)) {
+        return Ok(Some(*option));
     }
-    Ok(words.expiry()?.map_or(ExpiryOption::Unsaid, ExpiryOption::At))
+    let time = match before {
+        ExpiryOption::Unsaid => words.expiry(None)?,
+        ExpiryOption::At(time) => words.expiry(Some(time))?,
+        ExpiryOption::Keep | ExpiryOption::Drop => None,
+    };
+    Ok(time.map(ExpiryOption::At))
 }
 
 /// What `HSETEX` or `PENATES.HSET` sets, and on which conditions.
@@ -97,11 +108,8 @@ impl<'a> SetAndExpire<'a> {
                 only_absent = true;
             } else if !only_absent && words.takes("FXX") {
                 only_present = true;
-            } else if expiry == ExpiryOption::Unsaid {
-                expiry = expiry_option(&mut words, timeless)?;
-                if expiry == ExpiryOption::Unsaid {
-                    break;
-                }
+            } else if let Some(option) = expiry_option(&mut words, timeless, expiry)? {
+                expiry = option;
             } else {
                 break;
             }
@@ -198,7 +206,10 @@ fn list_of(draft: &Draft, words: &Words<'_>, part: impl Fn((&Bytes, &Attribute))
 }
 
 pub(super) fn get_and_expire(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Reply> {
-    let sent = expiry_option(&mut words, &[DROP])?;
+    let mut sent = ExpiryOption::Unsaid;
+    while let Some(option) = expiry_option(&mut words, &[DROP], sent)? {
+        sent = option;
+    }
     let (names, now) = (words.fields(1)?, draft.now);
     // As in Valkey, the time is looked at only if the record is no text.
     draft.attributes()?;

@@ -52,8 +52,8 @@ impl SetText {
                 gets = true;
             } else if expiry.is_none() && words.takes("KEEPTTL") {
                 keeps = true;
-            } else if !keeps && expiry.is_none() {
-                expiry = Some(words.expiry()?.ok_or_else(Refusal::syntax)?);
+            } else if !keeps && let Some(time) = words.expiry(expiry)? {
+                expiry = Some(time);
             } else {
                 return Err(Refusal::syntax());
             }
@@ -116,9 +116,16 @@ pub(super) fn set_plainly(draft: &mut Draft, mut words: Words<'_>) -> CommandRes
 }
 
 pub(super) fn get_and_expire(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Reply> {
-    let drops = words.takes("PERSIST");
-    let expiry = if drops { None } else { words.expiry()? };
-    words.end()?;
+    let (mut drops, mut expiry) = (false, None);
+    while !words.is_empty() {
+        if expiry.is_none() && words.takes("PERSIST") {
+            drops = true;
+        } else if !drops && let Some(time) = words.expiry(expiry)? {
+            expiry = Some(time);
+        } else {
+            return Err(Refusal::syntax());
+        }
+    }
     // Redis looks at the time only if there is something to expire.
     let Some(value) = stored(draft)? else { return Ok(Reply::Nothing) };
     let at = expiry.map(|time| time.moment(draft.now)).transpose()?;

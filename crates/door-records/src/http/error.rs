@@ -2,6 +2,7 @@
 
 use axum::response::{IntoResponse, Response};
 use budget::Overloaded;
+use door_http::conditional::{MalformedCondition, Unmet};
 use door_http::{BodyError, PreconditionFailed, Problem, Reason};
 use records::{RecordError, RecordsError};
 use store::StoreError;
@@ -31,6 +32,9 @@ pub(crate) enum HttpError {
     /// A condition does not hold.
     #[error(transparent)]
     Precondition(#[from] PreconditionFailed),
+    /// A condition of a change cannot be read.
+    #[error(transparent)]
+    Condition(#[from] MalformedCondition),
     /// The body cannot be held.
     #[error(transparent)]
     Body(#[from] BodyError),
@@ -60,6 +64,7 @@ impl HttpError {
             Self::Absent => Reason::ABSENT,
             Self::NotFast => Reason::NOT_OFFERED,
             Self::Precondition(_) => Reason::PRECONDITION_FAILED,
+            Self::Condition(_) => Reason::MALFORMED_HEADER,
             Self::Body(BodyError::TooLarge { .. }) => Reason::TOO_LARGE,
             Self::Body(BodyError::Broken(_)) => Reason::BODY_BROKEN,
             Self::Body(BodyError::Memory(_)) | Self::Memory(_) | Self::Crowded => Reason::OVERLOADED,
@@ -86,6 +91,15 @@ impl HttpError {
 
     pub(super) fn problem(&self) -> Problem {
         Problem::new(self.reason(), self, false)
+    }
+}
+
+impl From<Unmet> for HttpError {
+    fn from(unmet: Unmet) -> Self {
+        match unmet {
+            Unmet::Failed(failed) => failed.into(),
+            Unmet::Malformed(malformed) => malformed.into(),
+        }
     }
 }
 

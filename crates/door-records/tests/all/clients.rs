@@ -5,14 +5,8 @@ use std::process::Command;
 
 use crate::support::node;
 use crate::support::python::{self, run};
-use crate::support::{Subject, keyspace, runtime};
+use crate::support::{Subject, keyspace, not_run, runtime};
 use records::Mode;
-
-/// Outside continuous integration a client may be missing.
-fn not_run(reason: &str) {
-    assert!(std::env::var_os("CI").is_none(), "{reason}");
-    eprintln!("not run: {reason}");
-}
 
 /// A door, and the address of its listener.
 fn listening() -> (Subject, std::net::SocketAddr) {
@@ -27,7 +21,7 @@ fn listening() -> (Subject, std::net::SocketAddr) {
 fn redis_py_works_in_both_versions_of_the_protocol() {
     let python = match python::with("redis==8.1.0", "redis") {
         Ok(python) => python,
-        Err(reason) => return not_run(&reason),
+        Err(reason) => return not_run("redis-py as a client of records", &reason),
     };
     let (_subject, address) = listening();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/redis_client.py");
@@ -39,7 +33,7 @@ fn redis_py_works_in_both_versions_of_the_protocol() {
 fn ioredis_works() {
     let folder = match node::with("ioredis@6.0.0") {
         Ok(folder) => folder,
-        Err(reason) => return not_run(&reason),
+        Err(reason) => return not_run("ioredis as a client of records", &reason),
     };
     let (_subject, address) = listening();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/ioredis_client.mjs");
@@ -50,7 +44,7 @@ fn ioredis_works() {
 #[test]
 fn redis_cli_and_redis_benchmark_work() {
     if let Err(reason) = run(Command::new("redis-cli").arg("--version")) {
-        return not_run(&reason);
+        return not_run("redis-cli and redis-benchmark as clients of records", &reason);
     }
     let (_subject, address) = listening();
     let port = address.port().to_string();
@@ -71,7 +65,7 @@ fn redis_cli_and_redis_benchmark_work() {
 #[test]
 fn redis_cli_works_in_mode_fast() {
     if let Err(reason) = run(Command::new("redis-cli").arg("--version")) {
-        return not_run(&reason);
+        return not_run("redis-cli as a client of records in mode fast", &reason);
     }
     let Some(options) = runtime().block_on(keyspace()) else { return };
     let subject = runtime().block_on(Subject::in_mode(options, Mode::Fast));

@@ -99,6 +99,26 @@ async fn words_too_many_refuse_a_command_and_the_transaction_that_it_is_in() {
 }
 
 #[tokio::test]
+async fn a_command_on_several_keys_is_refused_in_a_transaction_and_one_on_one_key_is_not() {
+    const PREVIOUS: &str = "EXECABORT Transaction discarded because of previous errors.";
+    const SEVERAL: &str = "CROSSSLOT all commands of a transaction must be on the same key";
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    for (second, [queued, ended, then]) in [
+        (&["MSET", "a", "2", "b", "3"][..], [SEVERAL, PREVIOUS, "nothing nothing"]),
+        (&["DEL", "a", "b"], [SEVERAL, PREVIOUS, "nothing nothing"]),
+        (&["MGET", "a", "b"], [SEVERAL, PREVIOUS, "nothing nothing"]),
+        (&["MSET", "b", "2"], ["QUEUED", SEVERAL, "nothing nothing"]),
+        (&["MSET", "a", "2", "a", "3"], ["QUEUED", "OK OK", "3 nothing"]),
+        (&["DEL", "a", "a"], ["QUEUED", "OK 1", "nothing nothing"]),
+    ] {
+        let sent = [&["MULTI"][..], &["SET", "a", "1"], second, &["EXEC"], &["MGET", "a", "b"]];
+        let answers: Vec<String> = connection.ask_all(&sent).await.iter().map(|answer| answer.text()).collect();
+        assert_eq!(answers, ["OK", "QUEUED", queued, ended, then], "{second:?}");
+    }
+}
+
+#[tokio::test]
 async fn config_get_lists_each_setting_once_and_takes_at_most_64_patterns() {
     let subject = Subject::start().await;
     let mut connection = subject.connect();

@@ -53,6 +53,50 @@ async fn attributes_are_set_only_if_there_is_a_record_or_if_there_is_none() {
     assert!(both.starts_with("ERR "), "{both}");
 }
 
+/// As in Redis and Valkey.
+#[tokio::test]
+async fn an_option_about_an_expiry_may_come_again_and_the_last_one_counts() {
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    for (command, answer) in [
+        ("SET text 1 EXAT 9000000000 EXAT 9000000001", "OK"),
+        ("EXPIRETIME text", "9000000001"),
+        ("SET text 2 KEEPTTL KEEPTTL", "OK"),
+        ("GETEX text PERSIST PERSIST", "2"),
+        ("EXPIRETIME text", "-1"),
+        ("GETEX text EXAT 9000000000 EXAT 9000000002", "2"),
+        ("EXPIRETIME text", "9000000002"),
+        ("HSETEX hash EXAT 9000000000 FNX EXAT 9000000003 FIELDS 1 f 1", "1"),
+        ("HEXPIRETIME hash FIELDS 1 f", "9000000003"),
+        ("HSETEX hash KEEPTTL KEEPTTL FIELDS 1 f 2", "1"),
+        ("HGETEX hash EXAT 9000000000 EXAT 9000000004 FIELDS 1 f", "2"),
+        ("HEXPIRETIME hash FIELDS 1 f", "9000000004"),
+        ("HGETEX hash PERSIST PERSIST FIELDS 1 f", "2"),
+        ("HEXPIRETIME hash FIELDS 1 f", "-1"),
+    ] {
+        assert_eq!(ask(&mut connection, command).await, answer, "{command}");
+    }
+    for command in [
+        "SET text 3 EX 5 PX 5",
+        "SET text 3 EX 5 KEEPTTL",
+        "SET text 3 KEEPTTL EX 5",
+        "SET text 3 EX 5 EX",
+        "GETEX text PERSIST EX 5",
+        "GETEX text EX 5 PERSIST",
+        "GETEX text EX 5 EXAT 5",
+        "HSETEX hash KEEPTTL EX 5 FIELDS 1 f 3",
+        "HSETEX hash EX 5 PX 5 FIELDS 1 f 3",
+        "HGETEX hash PERSIST EX 5 FIELDS 1 f",
+        "HGETEX hash EX 5 PERSIST FIELDS 1 f",
+        "PENATES.HSET hash KEEPTTL PERSIST FIELDS 1 f 3",
+    ] {
+        let answer = ask(&mut connection, command).await;
+        assert!(answer.starts_with("ERR "), "{command}: {answer}");
+    }
+    assert_eq!(ask(&mut connection, "GET text").await, "2");
+    assert_eq!(ask(&mut connection, "HGETALL hash").await, "f 2");
+}
+
 #[tokio::test]
 async fn a_time_in_seconds_is_the_nearest_one() {
     let subject = Subject::start().await;

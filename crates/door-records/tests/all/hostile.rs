@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::support::frame::Frame;
 use crate::support::stores::Gate;
-use crate::support::{Subject, fill, settings};
-use budget::Memory;
+use crate::support::{Connection, Subject, fill, settings};
+use budget::{Memory, Party};
+use door_records::{Access, Exceeded, Refused, Rights, WrongPassword};
 use records::Mode;
 use store::Store;
 use store::faults::{Fault, Kind};
@@ -314,6 +315,88 @@ async fn a_client_that_announces_and_sends_nothing_loses_its_connection_and_its_
     connection.write_all(b"*1\r\n$1000000\r\nabc").await.unwrap();
     assert_eq!(rest(connection).await, "");
     assert_eq!(began.elapsed().as_secs(), silence_max.as_secs());
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
+/// Who has sent the password `reader` may read, or everybody. There is little time to show that.
+struct Hurried {
+    is_open: bool,
+}
+
+const GREETING_MAX: Duration = Duration::from_secs(30);
+
+impl Access for Hurried {
+    fn rights(&self, password: Option<&[u8]>) -> Result<Rights, WrongPassword> {
+        Ok(Rights { read: self.is_open || password == Some(&b"reader"[..]), write: false, operate: false })
+    }
+
+    fn user(&self, _: &[u8]) -> Option<String> {
+        None
+    }
+
+    fn greeting_max(&self) -> Duration {
+        GREETING_MAX
+    }
+
+    fn count(&self, _: &Party) -> Result<(), Exceeded> {
+        Ok(())
+    }
+
+    fn sent(&self, _: &Party, _: u64) {}
+
+    fn refused(&self, _: &Refused<'_>) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_show_in_time_that_it_may_do_anything_loses_its_connection() {
+    let silence_max = settings().silence_max;
+    let open = Subject::guarded(Box::new(Hurried { is_open: true })).await;
+    let closed = Subject::guarded(Box::new(Hurried { is_open: false })).await;
+    for (subject, sent, lasts) in [
+        (&closed, "", GREETING_MAX),
+        (&closed, "*1\r\n$4\r\nPI", GREETING_MAX),
+        (&closed, "PING\r\nAUTH wrong\r\n", GREETING_MAX),
+        (&closed, "AUTH reader\r\n", silence_max),
+        (&open, "", GREETING_MAX),
+        (&open, "PIN", GREETING_MAX),
+        (&open, "PING\r\n", silence_max),
+    ] {
+        let began = tokio::time::Instant::now();
+        let mut connection = subject.pipe(1 << 10);
+        connection.write_all(sent.as_bytes()).await.unwrap();
+        rest(connection).await;
+        assert_eq!(began.elapsed().as_secs(), lasts.as_secs(), "{sent}");
+    }
+    // Nor does it help to send something again and again.
+    let mut busy = closed.pipe(1 << 10);
+    let began = tokio::time::Instant::now();
+    while busy.write_all(b"PING\r\n").await.is_ok() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let took = began.elapsed();
+    assert!((GREETING_MAX..=GREETING_MAX + Duration::from_secs(2)).contains(&took), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_list_of_connections_takes_memory_before_it_is_made() {
+    let memory = Memory::new(1 << 20);
+    let subject = Subject::with(memory.clone(), settings()).await;
+    let name = "n".repeat(250);
+    let mut listed: Vec<Connection> = (0..20).map(|_| subject.connect()).collect();
+    for connection in &mut listed {
+        assert_eq!(connection.ask(&["CLIENT", "SETNAME", &name]).await.text(), "OK");
+    }
+    let connection = &mut listed[0];
+    let list = connection.ask(&["CLIENT", "LIST"]).await.text();
+    assert_eq!(list.matches(&name).count(), 20, "{list}");
+    let shares = fill(&memory);
+    let refused = connection.ask(&["CLIENT", "LIST"]).await.text();
+    assert!(refused.starts_with("OVERLOADED there is no memory for the list of connections"), "{refused}");
+    // A short one takes none.
+    let id = connection.ask(&["CLIENT", "ID"]).await.text();
+    let list = connection.ask(&["CLIENT", "LIST", "ID", "999", &id, &id]).await.text();
+    assert_eq!(list.lines().count(), 1, "{list}");
+    drop(shares);
     assert_eq!(memory.taken_bytes(), 0);
 }
 

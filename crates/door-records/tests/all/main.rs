@@ -11,6 +11,7 @@ mod fast;
 mod hostile;
 mod hot;
 mod http_memory;
+mod lagging;
 mod reclaiming;
 mod records_http;
 mod several_servers;

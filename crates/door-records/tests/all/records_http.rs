@@ -122,6 +122,14 @@ async fn a_condition_that_does_not_hold_changes_nothing(subject: Subject) {
     assert_eq!(refused.status, StatusCode::PRECONDITION_FAILED);
     let made = send(&router, Method::PUT, "/records/b", &only_new, json!({"w": "1"}).to_string()).await;
     assert_eq!(made.status, StatusCode::CREATED);
+    let unreadable = [("if-none-match", "abc")];
+    for id in ["a", "c"] {
+        let path = format!("/records/{id}");
+        let refused = send(&router, Method::PUT, &path, &unreadable, json!({"w": "1"}).to_string()).await;
+        assert_eq!((refused.status, &refused.json()["kind"]), (StatusCode::BAD_REQUEST, &json!("malformed-header")));
+    }
+    assert_eq!(get(&router, "/records/a").await.json(), json!({"v": "second"}));
+    assert_eq!(get(&router, "/records/c").await.status, StatusCode::NOT_FOUND);
     let stale = [("if-match", first.as_str())];
     let refused = send(&router, Method::DELETE, "/records/a", &stale, Body::empty()).await;
     assert_eq!(refused.status, StatusCode::PRECONDITION_FAILED);

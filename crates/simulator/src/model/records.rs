@@ -40,7 +40,7 @@ pub(crate) struct Ran {
     pub(crate) from: UnixMillis,
     /// The time of its server when it ended.
     pub(crate) to: UnixMillis,
-    /// Whether its server's reads see every finished change.
+    /// Whether it sees every change that had finished when it began.
     pub(crate) sees_all: bool,
     /// Whether what its server read of a change without an answer is seen by all later readers. In
     /// another data center it may not be.

@@ -101,12 +101,14 @@ impl Run {
     fn record_work_ended(&self, one: &Running, work: &RecordWork, reply: Reply, found: &Found) {
         let took = Duration::from_millis(self.true_ms() - one.began_ms);
         let center = self.setup.center_of(one.server);
+        // A change sees every finished one, whatever usual reads may miss.
+        let is_read = matches!(work.what, RecordChange::Read);
         let mut world = self.world.lock();
         let ran = Ran {
             steps: one.began..=world.step,
             from: one.from,
             to: self.servers[one.server].clock.now(),
-            sees_all: self.setup.usual_reads_are_strong(center) && self.setup.is_home(center),
+            sees_all: (self.setup.usual_reads_are_strong(center) || !is_read) && self.setup.is_home(center),
             settles: self.setup.usual_reads_are_strong(center) && self.setup.centers() == 1,
         };
         check_time(&mut world.model, one, work.within, took);

@@ -75,6 +75,11 @@ fn on_texts() -> impl Strategy<Value = Words> {
                 "KEEPTTL EX 5",
                 "EX 5 KEEPTTL",
                 "EX 5 PX 5",
+                "EX x EX 100000",
+                "PX 5 PX 100000000",
+                "KEEPTTL KEEPTTL",
+                "NX NX",
+                "GET XX GET XX",
                 "EXAT 9999999999",
                 "PXAT 1",
                 "EX 9223372036854775807",
@@ -82,7 +87,25 @@ fn on_texts() -> impl Strategy<Value = Words> {
             ])
         )
             .prop_map(|(key, value, options)| [vec!["SET".to_owned(), key, value], options].concat()),
-        (key(), options(&["", "PERSIST", "EX 100000", "EX 0", "EX x", "EX", "PERSIST EX 5", "PXAT 1", "WHAT"]))
+        (
+            key(),
+            options(&[
+                "",
+                "PERSIST",
+                "PERSIST PERSIST",
+                "EX 100000",
+                "EX x EX 100000",
+                "EX 5 PX 5",
+                "EX 0",
+                "EX x",
+                "EX",
+                "EX 5 EX",
+                "PERSIST EX 5",
+                "EX 5 PERSIST",
+                "PXAT 1",
+                "WHAT"
+            ])
+        )
             .prop_map(|(key, options)| [vec!["GETEX".to_owned(), key], options].concat()),
         (key(), value(), key(), value()).prop_map(|(one, first, other, second)| vec![
             "MSET".into(),
@@ -234,6 +257,10 @@ pub fn commands_on_expiring_attributes() -> impl Strategy<Value = Vec<Words>> {
                 "PX 100000000",
                 "EXAT 9999999999",
                 "PERSIST",
+                "PERSIST PERSIST",
+                "EX x EX 100000",
+                "EX 5 PX 5",
+                "EX 5 PERSIST",
                 "EX 0",
                 "PXAT 1",
                 "EX -1",
@@ -245,8 +272,20 @@ pub fn commands_on_expiring_attributes() -> impl Strategy<Value = Vec<Words>> {
             .prop_map(|(key, expiry, names)| [vec!["HGETEX".to_owned(), key], expiry, names].concat()),
         (
             key(),
-            options(&["", "FNX", "FXX", "NX", "XX", "XX FNX", "FXX NX", "NX XX"]),
-            options(&["", "EX 100000", "PX 100000000", "KEEPTTL", "EXAT 9999999999", "PX 0", "EXAT 1", "EX -1"]),
+            options(&["", "FNX", "FXX", "NX", "XX", "XX FNX", "FXX NX", "NX XX", "NX FNX NX FNX"]),
+            options(&[
+                "",
+                "EX 100000",
+                "PX 100000000",
+                "KEEPTTL",
+                "KEEPTTL KEEPTTL",
+                "KEEPTTL EX 5",
+                "EX x EX 100000",
+                "EXAT 9999999999",
+                "PX 0",
+                "EXAT 1",
+                "EX -1"
+            ]),
             options(&["FIELDS 1 f 1", "FIELDS 2 f 1 g 2", "FIELDS 2 f 1 f 2", "FIELDS 2 f 1 g"])
         )
             .prop_map(|(key, rule, expiry, fields)| [vec!["HSETEX".to_owned(), key], rule, expiry, fields].concat()),

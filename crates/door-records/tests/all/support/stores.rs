@@ -1,9 +1,10 @@
 //! Stores that do what an engine does not do on demand.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use store::{Call, Capabilities, Outcome, Step, Store, StoreResult, Wrapper};
+use bytes::Bytes;
+use store::{Call, Capabilities, Outcome, Row, Step, Store, StoreResult, Strength, Table, Wrapper};
 use tokio::sync::{RwLock, RwLockWriteGuard};
 
 /// A store that several processes seem to share.
@@ -16,6 +17,56 @@ impl Wrapper for Shared {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { is_shared: true, ..self.0.capabilities() }
+    }
+}
+
+/// A store that several processes seem to share, with a replica that may lag: usual reads of records
+/// ask that one alone.
+pub struct Lagging {
+    inner: Arc<dyn Store>,
+    replica: Arc<dyn Store>,
+    is_behind: AtomicBool,
+}
+
+impl Lagging {
+    /// Over two stores that hold the same.
+    pub fn new(inner: Arc<dyn Store>, replica: Arc<dyn Store>) -> Self {
+        Self { inner, replica, is_behind: AtomicBool::new(false) }
+    }
+
+    /// From now on the replica learns of no change.
+    pub fn fall_behind(&self) {
+        self.is_behind.store(true, Ordering::SeqCst);
+    }
+
+    fn asked(&self, call: Call, table: Table) -> &dyn Store {
+        let asks_one = call.strength == Strength::Usual && table == Table::Records;
+        if asks_one { self.replica.as_ref() } else { self.inner.as_ref() }
+    }
+}
+
+impl Wrapper for Lagging {
+    fn inner(&self) -> &dyn Store {
+        self.inner.as_ref()
+    }
+
+    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
+        self.asked(call, table).get(call, table, partition, sort).await
+    }
+
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        self.asked(call, table).get_many(call, table, keys).await
+    }
+
+    async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        if !self.is_behind.load(Ordering::SeqCst) {
+            self.replica.run(call, steps.clone()).await?;
+        }
+        self.inner.run(call, steps).await
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { is_shared: true, ..self.inner.capabilities() }
     }
 }
 
