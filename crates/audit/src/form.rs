@@ -146,16 +146,17 @@ pub fn csv_line(cells: &[String; CSV_COLUMNS.len()]) -> Vec<u8> {
     let mut line = Vec::new();
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut line);
     // Writing into memory never fails.
-    let _ = writer.write_record(cells.iter().map(|cell| harmless(cell)));
+    let _ = writer.write_record(cells.iter().map(|cell| csv_cell(cell)));
     let _ = writer.flush();
     drop(writer);
     line
 }
 
-/// A cell that no spreadsheet takes for a formula. Strangers write some of them.
-fn harmless(cell: &str) -> String {
-    let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    if is_formula { format!("'{cell}") } else { cell.to_owned() }
+/// A text from outside as a cell of CSV. Programs for tables run a text that begins like a formula,
+/// so it gets an apostrophe before it. Control characters become spaces.
+pub fn csv_cell(text: &str) -> String {
+    let text = text.replace(char::is_control, " ");
+    if text.trim_start().starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
 }
 
 #[cfg(test)]
@@ -164,7 +165,16 @@ mod tests {
     use crate::event::{EventKind, EventResult};
 
     #[test]
-    fn no_cell_of_csv_is_a_formula() {
+    fn a_text_in_a_cell_is_no_formula_and_has_no_control_characters() {
+        for formula in ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\t=1", "\r\n=1"] {
+            assert_eq!(csv_cell(formula), format!("'{}", formula.replace(char::is_control, " ")), "{formula:?}");
+        }
+        assert_eq!(csv_cell("a\nb\u{0}\u{1b}[31m\u{9b}=c"), "a b  [31m =c");
+        assert_eq!(csv_cell(""), "");
+    }
+
+    #[test]
+    fn no_cell_of_an_entry_is_a_formula() {
         let event =
             Event { detail: Some("=1+1".to_owned()), ..Event::of(EventKind::Change, "PUT", "/a,b", EventResult::Done) };
         let line = csv_line(&csv_cells(&AuditEntry::Event(EventRecord { at: UnixMillis(1_000), event })));

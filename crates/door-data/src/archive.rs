@@ -16,7 +16,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use library::Library;
 use volumes::BulkPlan;
 
-use crate::audit;
 use crate::errors::DoorError;
 use crate::retrieval::Retrieval;
 
@@ -75,7 +74,7 @@ pub async fn send(
     insert_headers(response.headers_mut(), name, &plan, etag.as_ref());
     let reading = matches!(*method, Method::GET | Method::HEAD);
     if reading && conditional::evaluate(headers, validators)? == Condition::NotModified {
-        audit::plan_requested(library, &plan, &requester).await?;
+        library.volumes.plan_requested(&plan, &requester).await?;
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(response);
     }
@@ -84,7 +83,7 @@ pub async fn send(
         None => None,
     };
     if *method == Method::HEAD {
-        audit::plan_requested(library, &plan, &requester).await?;
+        library.volumes.plan_requested(&plan, &requester).await?;
         return Ok(with_length(response, plan.len_bytes));
     }
     // One request, whatever the number of ranges.

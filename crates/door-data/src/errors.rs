@@ -105,6 +105,17 @@ pub enum DoorError {
         /// The limit.
         max: u64,
     },
+    /// A list of which so much may be missing that it could not be reported.
+    #[error(
+        "ERROR.err, which names what is missing, could have {bytes} bytes, at most {max} are allowed; split the \
+         request into several"
+    )]
+    TooMuchMissing {
+        /// The bytes that `ERROR.err` has if all is missing.
+        bytes: u64,
+        /// The limit.
+        max: u64,
+    },
     /// A body of an unsupported type.
     #[error("a body of type {found} is not supported here; send {supported}")]
     UnsupportedMediaType {
@@ -196,7 +207,7 @@ impl DoorError {
             Self::NotUtf8(_) => Reason::NOT_UTF_8,
             Self::BodyBroken(_) => Reason::BODY_BROKEN,
             Self::TooLarge { .. } => Reason::TOO_LARGE,
-            Self::TooManyIds { .. } => Reason::TOO_MANY_IDS,
+            Self::TooManyIds { .. } | Self::TooMuchMissing { .. } => Reason::TOO_MANY_IDS,
             Self::UnsupportedMediaType { .. } => Reason::UNSUPPORTED_MEDIA_TYPE,
             Self::NotAcceptable(_) => Reason::NOT_ACCEPTABLE,
             Self::PreconditionFailed(_) => Reason::PRECONDITION_FAILED,

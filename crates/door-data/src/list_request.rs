@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::audit::Requester;
 use axum::extract::Request;
 use budget::Share;
-use volumes::{BulkPlan, BulkRequest, Planning};
+use volumes::{BulkPlan, BulkRequest, Planning, Waiting};
 
 use crate::DataDoor;
 use crate::asking::Within;
@@ -15,7 +15,7 @@ use crate::params::Params;
 use crate::policies;
 use crate::retrieval::Retrieval;
 use crate::settings::NAMED_BYTES;
-use crate::waiting::{Waiting, while_waiting};
+use crate::waiting::while_waiting;
 
 /// A parsed request, and its turn to be planned.
 pub struct ListRequest<'door> {
@@ -70,6 +70,7 @@ impl<'door> ListRequest<'door> {
         });
         let (bulk, params, share) = read.await??;
         policies::check_request(&door.settings, &bulk.wanted)?;
+        policies::check_reportable(door.library.options().memory_bytes, &bulk.wanted)?;
         Ok(Self { bulk, turn, params, _share: share })
     }
 

@@ -1,12 +1,17 @@
 //! Limits on one request. 0 means no limit.
 
+use budget::Memory;
 use pack::Group;
-use volumes::{BulkPlan, Wanted};
+use volumes::{BulkPlan, Wanted, error_bytes_at_most};
 
 use crate::errors::DoorError;
 use crate::params::Params;
 use crate::policy::Policy;
 use crate::settings::DataSettings;
+
+/// The part of the memory for large shares that the text of `ERROR.err` may take: one of so many.
+/// One party can have half of that memory, and holds more than the text.
+const ERRORS_ONE_OF: u64 = 4;
 
 /// Checks the length of a list before it is parsed.
 pub fn check_length(settings: &DataSettings, params: &Params) -> Result<(), DoorError> {
@@ -14,6 +19,13 @@ pub fn check_length(settings: &DataSettings, params: &Params) -> Result<(), Door
         Some(max) if params.named_at_most() > max => Err(DoorError::TooManyIds { max }),
         _ => Ok(()),
     }
+}
+
+/// Checks that all of a list could be reported as missing by a server with that much memory for its
+/// requests. A volume is named again for each of its pages, by as many as 1,000 bytes.
+pub fn check_reportable(memory_bytes: u64, wanted: &[Wanted]) -> Result<(), DoorError> {
+    let (bytes, max) = (error_bytes_at_most(wanted), Memory::largest_share(memory_bytes) / ERRORS_ONE_OF);
+    if bytes > max { Err(DoorError::TooMuchMissing { bytes, max }) } else { Ok(()) }
 }
 
 /// Checks what is known without the store: volumes, and pages that are requested by number.
@@ -99,6 +111,15 @@ mod tests {
         assert_eq!(refusal(&settings, &[("a.1", 3), ("a.2", 3)]).as_deref(), Some(expected));
         let expected = "Request too greedy. Request violates Max Pages Per Volume Allowed 3. Offending ID: a.1";
         assert_eq!(refusal(&settings, &[("a.1", 4)]).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn what_could_be_missing_must_fit_a_quarter_of_the_memory_for_large_shares() {
+        let checked = |memory_bytes| check_reportable(memory_bytes, &wanted(&[("a.1", 1_000), ("a.2", 0)]));
+        let bytes = error_bytes_at_most(&wanted(&[("a.1", 1_000), ("a.2", 0)]));
+        assert!((80_000..100_000).contains(&bytes), "{bytes}");
+        assert!(checked(5 * bytes).is_ok());
+        assert!(matches!(checked(4 * bytes), Err(DoorError::TooMuchMissing { .. })));
     }
 
     #[test]

@@ -19,7 +19,6 @@ use volumes::{BulkPlan, SelectionInfo, SelectionTerms};
 use crate::DataDoor;
 use crate::archive::{self, ZipName};
 use crate::asking::{Asking, Mount, Within};
-use crate::audit;
 use crate::errors::{AsProblem, DoorError};
 use crate::list_request::ListRequest;
 use crate::params::Params;
@@ -89,7 +88,7 @@ pub async fn create(
         selected => selected?,
     };
     drop(asked);
-    audit::plan_selected(&door.library, &selection.plan, &requester).await?;
+    door.library.volumes.plan_selected(&selection.plan, &requester).await?;
     let description = Description::new(selection.info, &mount);
     let location = HeaderValue::try_from(description.address.as_str());
     let mut response = (StatusCode::CREATED, Json(description)).into_response();

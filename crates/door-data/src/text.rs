@@ -16,7 +16,6 @@ use volumes::{BulkRequest, OnDamage};
 
 use crate::DataDoor;
 use crate::asking::{Asking, VolumePath};
-use crate::audit;
 use crate::errors::{AsProblem, DoorError};
 use crate::params::Params;
 use crate::policies;
@@ -55,13 +54,13 @@ pub async fn text(
         of_response.typed_insert(etag.clone());
     }
     if conditional::evaluate(&headers, validators).map_err(DoorError::from)? == Condition::NotModified {
-        audit::plan_requested(&door.library, &plan, &requester).await?;
+        volumes.plan_requested(&plan, &requester).await?;
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(response);
     }
     let extent = ranges::extent(&method, &headers, len_bytes, validators).map_err(DoorError::from)?;
     if method == Method::HEAD {
-        audit::plan_requested(&door.library, &plan, &requester).await?;
+        volumes.plan_requested(&plan, &requester).await?;
         response.headers_mut().insert(header::CONTENT_LENGTH, len_bytes.into());
         return Ok(response);
     }

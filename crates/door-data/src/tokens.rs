@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use hathi::VolumeId;
 use http::{HeaderValue, header};
-use volumes::{BulkRequest, SortBy, TokenLevel, TokenOrder, TokenRequest, Tokenization};
+use volumes::{BulkRequest, SortBy, TokenLevel, TokenOrder, TokenRequest, Tokenization, Waiting};
 
 use crate::DataDoor;
 use crate::archive::ZipName;
@@ -18,7 +18,6 @@ use crate::errors::{AsText, DoorError};
 use crate::list_request::ListRequest;
 use crate::params::Params;
 use crate::token_rows::{self, RowFormat};
-use crate::waiting::Waiting;
 
 const ZIP: HeaderValue = HeaderValue::from_static("application/zip");
 

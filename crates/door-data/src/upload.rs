@@ -8,9 +8,11 @@ use axum::extract::{OriginalUri, Request, State};
 use axum::response::Response;
 use budget::{Memory, Party, Share};
 use bytes::Bytes;
+use door_http::form::PARSER_BYTES;
+use door_http::{Form, NoForm};
 use hathi::{PagesOf, VolumeId, VolumeParts};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use multer::{Constraints, Field, Multipart, SizeLimit};
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use multer::{Constraints, Field, SizeLimit};
 use tempfile::SpooledTempFile;
 use volumes::{Imported, Unchanged};
 
@@ -23,16 +25,13 @@ use crate::params::Params;
 const SPOOL_MEMORY_BYTES: usize = 4 << 20;
 
 /// First share of memory of an upload, in bytes.
-const FIRST_SHARE_BYTES: u64 = 64 << 10;
+const FIRST_SHARE_BYTES: u64 = PARSER_BYTES + (64 << 10);
 
 /// Most bytes of a METS.
 const METS_BYTES_MAX: u64 = 64 << 20;
 
 /// Most bytes of a record.
 const RECORD_BYTES_MAX: u64 = 1 << 20;
-
-/// Most bytes of the multipart's own lines, besides its parts.
-const FRAMING_BYTES_MAX: u64 = 64 << 10;
 
 /// Result of the import: `new`, `replaced` or `unchanged`.
 const PENATES_IMPORT: HeaderName = HeaderName::from_static("penates-import");
@@ -85,7 +84,7 @@ struct Parts {
     _memory: Kept,
 }
 
-/// The part of an upload in memory, and its share.
+/// The part of an upload in memory, with what reads it, and its share.
 struct Kept {
     bytes: u64,
     share: Share,
@@ -93,7 +92,7 @@ struct Kept {
 
 impl Kept {
     async fn new(memory: &Memory, party: &Party) -> Result<Self, DoorError> {
-        Ok(Self { bytes: 0, share: memory.reserve(party, FIRST_SHARE_BYTES).await? })
+        Ok(Self { bytes: PARSER_BYTES, share: memory.reserve(party, FIRST_SHARE_BYTES).await? })
     }
 
     /// Makes room for more by doubling the share.
@@ -110,17 +109,16 @@ impl Kept {
 impl Parts {
     /// Reads the parts, each at most once, none larger than its limit.
     async fn read(request: Request, zip_bytes_max: u64, mut memory: Kept) -> Result<Self, DoorError> {
-        let boundary = boundary(request.headers())?;
+        // No other part is allowed, and none twice: this limits the whole.
         let limits = SizeLimit::new()
-            .whole_stream(zip_bytes_max.saturating_add(METS_BYTES_MAX + RECORD_BYTES_MAX + FRAMING_BYTES_MAX))
             .for_field("zip", zip_bytes_max)
             .for_field("mets", METS_BYTES_MAX)
             .for_field("record", RECORD_BYTES_MAX);
         let constraints = Constraints::new().allowed_fields(vec!["zip", "mets", "record"]).size_limit(limits);
-        let body = request.into_body().into_data_stream();
-        let mut multipart = Multipart::with_constraints(body, boundary, constraints);
+        let (head, body) = request.into_parts();
+        let mut form = Form::of(&head.headers, body, constraints).map_err(none)?;
         let (mut zip, mut mets, mut record) = (None, None, None);
-        while let Some(field) = multipart.next_field().await.map_err(refused)? {
+        while let Some(field) = form.next_part().await.map_err(refused)? {
             match field.name() {
                 Some("zip") => once(&mut zip, spooled(field, &mut memory).await?)?,
                 Some("mets") => once(&mut mets, held(field, &mut memory).await?)?,
@@ -167,15 +165,15 @@ impl Seek for SharedZip {
     }
 }
 
-fn boundary(headers: &HeaderMap) -> Result<String, DoorError> {
-    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    multer::parse_boundary(content_type).map_err(|error| match error {
-        multer::Error::NoBoundary => DoorError::Multipart(error.to_string()),
-        _ => DoorError::UnsupportedMediaType {
-            found: if content_type.is_empty() { "unknown".to_owned() } else { content_type.to_owned() },
+/// The response to a request without a form.
+fn none(error: NoForm) -> DoorError {
+    match error {
+        NoForm::Boundary => DoorError::Multipart(error.to_string()),
+        NoForm::Type(found) => DoorError::UnsupportedMediaType {
+            found: if found.is_empty() { "unknown".to_owned() } else { found },
             supported: "multipart/form-data",
         },
-    })
+    }
 }
 
 fn once<T>(place: &mut Option<T>, value: T) -> Result<(), DoorError> {
@@ -229,7 +227,7 @@ fn refused(error: multer::Error) -> DoorError {
             max_bytes: limit,
         },
         multer::Error::StreamSizeExceeded { limit } => {
-            DoorError::TooLarge { what: "the body".to_owned(), max_bytes: limit }
+            DoorError::TooLarge { what: "what comes before a part".to_owned(), max_bytes: limit }
         }
         multer::Error::StreamReadFailed(error) => DoorError::BodyBroken(error.to_string()),
         error => DoorError::Multipart(error.to_string()),

@@ -1,19 +1,7 @@
 //! Work for a request on a thread of its own, which ends soon after its client has left.
 
-use std::sync::{Arc, Weak};
-
 use heads::ObjectsError;
-
-/// Whether a client still waits for what is done for it.
-#[derive(Clone)]
-pub struct Waiting(Weak<()>);
-
-impl Waiting {
-    /// False from the moment at which the client has left.
-    pub fn lasts(&self) -> bool {
-        self.0.strong_count() > 0
-    }
-}
+use volumes::{Caller, Waiting};
 
 /// Runs a job that takes processor time on a thread of its own. Nothing ends such a thread from
 /// outside, so the job checks now and then whether the client still waits. What the job holds (a
@@ -21,10 +9,9 @@ impl Waiting {
 pub async fn while_waiting<T: Send + 'static>(
     job: impl FnOnce(&Waiting) -> T + Send + 'static,
 ) -> Result<T, ObjectsError> {
-    let here = Arc::new(());
-    let waiting = Waiting(Arc::downgrade(&here));
+    let (client, waiting) = Caller::new();
     let done = tokio::task::spawn_blocking(move || job(&waiting)).await;
-    drop(here);
+    drop(client);
     done.map_err(|error| ObjectsError::Internal(error.to_string()))
 }
 

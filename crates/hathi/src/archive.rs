@@ -24,6 +24,10 @@ pub const MAX_PAGE_BYTES: u64 = 16 * 1024 * 1024;
 pub const MAX_RATIO: u64 = 200;
 /// Up to this size in bytes a page may have any ratio.
 pub const RATIO_FREE_BYTES: u64 = 1024 * 1024;
+/// Up to this size in bytes the pages of a volume together may have any ratio. Beyond it they may
+/// be [`MAX_RATIO`] times as large as the ZIP: several pages may be of one file, and entries of a
+/// ZIP may overlap, so a small ZIP could otherwise become any number of large pages.
+pub const VOLUME_FREE_BYTES: u64 = 64 * 1024 * 1024;
 /// The most entries that a ZIP may have.
 pub const MAX_ENTRIES: usize = 100_000;
 /// A page's compressed bytes may be more than [`MAX_PAGE_BYTES`] by this: far more than stored
@@ -37,6 +41,7 @@ const LOCAL_HEADER_LEN: usize = 30;
 #[derive(Debug)]
 pub(crate) struct Archive<R> {
     zip: Buffered<R>,
+    len_bytes: u64,
     /// By the last part of the entry's name.
     files: HashMap<String, ArchiveFile>,
     inflater: Decompress,
@@ -58,6 +63,7 @@ impl<R: Read + Seek> Archive<R> {
     /// read.
     pub(crate) fn open(zip: R) -> Result<Self, VolumeError> {
         let mut zip = Buffered::new(zip).map_err(VolumeError::zip_io)?;
+        let len_bytes = zip.seek(SeekFrom::End(0)).map_err(VolumeError::zip_io)?;
         let mut directory = ZipIterable::try_new(&mut zip, Config::default()).map_err(VolumeError::zip)?;
         if directory.len() > MAX_ENTRIES {
             return Err(VolumeError::TooManyEntries(directory.len()));
@@ -87,12 +93,21 @@ impl<R: Read + Seek> Archive<R> {
                 },
             }
         }
-        Ok(Self { zip, files, inflater: Decompress::new(false), compressed: Vec::new() })
+        Ok(Self { zip, len_bytes, files, inflater: Decompress::new(false), compressed: Vec::new() })
     }
 
     /// The file of this name at the archive's root or in any folder.
     pub(crate) fn file(&self, file_name: &str) -> Option<ArchiveFile> {
         self.files.get(file_name).copied()
+    }
+
+    /// Refuses pages that are too large together, by the sizes that METS states.
+    pub(crate) fn check_expansion(&self, pages: &[MetsPage]) -> Result<(), VolumeError> {
+        let bytes = pages.iter().fold(0_u64, |sum, page| sum.saturating_add(page.size));
+        if bytes > VOLUME_FREE_BYTES && bytes > self.len_bytes.saturating_mul(MAX_RATIO) {
+            return Err(VolumeError::Expansion { bytes, zip_bytes: self.len_bytes });
+        }
+        Ok(())
     }
 
     /// Reads the text of `page` from `file`, inflating at most one byte more than METS states. The

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::archive::MAX_ENTRIES;
+use crate::archive::{MAX_ENTRIES, MAX_RATIO};
 use crate::{InvalidVolumeId, MetsError, MetsPage, RecordError, Seq, VolumeId};
 
 /// A page in an error.
@@ -76,14 +76,22 @@ pub enum VolumeError {
     /// A page that METS names is not in the ZIP.
     #[error("{0} is in the METS, but not in the ZIP")]
     MissingPage(PageName),
-    /// A page is beyond [`crate::archive::MAX_PAGE_BYTES`], or compressed beyond
-    /// [`crate::archive::MAX_RATIO`].
+    /// A page is beyond [`crate::archive::MAX_PAGE_BYTES`], or compressed beyond [`MAX_RATIO`].
     #[error("{page} is too large: {reason}")]
     Bomb {
         /// The page.
         page: PageName,
         /// Which limit it breaks.
         reason: String,
+    },
+    /// The pages together are beyond [`crate::archive::VOLUME_FREE_BYTES`], and compressed beyond
+    /// [`MAX_RATIO`].
+    #[error("the pages have {bytes} bytes together, more than {MAX_RATIO} times the {zip_bytes} bytes of the ZIP")]
+    Expansion {
+        /// Bytes of the texts of all pages.
+        bytes: u64,
+        /// Bytes of the ZIP.
+        zip_bytes: u64,
     },
     /// A page's compressed bytes cannot be read.
     #[error("{page} is damaged in the ZIP: {reason}")]
@@ -134,7 +142,7 @@ impl VolumeError {
             Self::ZipSlip(_) => "zip-slip",
             Self::DuplicateName(_) => "duplicate-name",
             Self::MissingPage(_) => "missing-page",
-            Self::Bomb { .. } => "bomb",
+            Self::Bomb { .. } | Self::Expansion { .. } => "bomb",
             Self::Checksum { .. } | Self::Damaged(_) => "checksum",
             Self::NoSuchPage { .. } => "no-such-page",
             Self::NoSamples => "no-samples",

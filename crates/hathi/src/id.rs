@@ -9,10 +9,15 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The longest accepted volume id, in bytes of UTF-8.
 pub const MAX_ID_BYTES: usize = 1_000;
+
+/// Characters that are not encoded in a segment of a path (RFC 3986, section 2.3: the unreserved
+/// characters).
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A volume's identifier: a library, a dot, and the library's own id of the volume. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -93,6 +98,15 @@ impl VolumeId {
     pub fn from_path_segment(segment: &str) -> Result<Self, InvalidVolumeId> {
         let local = segment.split_once('.').map_or("", |(_, local)| local);
         if local.bytes().all(is_in_cleaned_form) { Self::from_cleaned(segment) } else { Self::parse(segment) }
+    }
+
+    /// The id as one segment of a URL's path, percent-encoded: itself; or its cleaned form, if
+    /// [`VolumeId::from_path_segment`] would read the id itself as the cleaned form of another, or
+    /// not at all.
+    pub fn path_segment(&self) -> String {
+        let reads_back = Self::from_path_segment(self.as_str()).is_ok_and(|read| read == *self);
+        let cleaned = self.cleaned();
+        utf8_percent_encode(if reads_back { self.as_str() } else { cleaned.as_str() }, UNRESERVED).to_string()
     }
 
     /// The id as it is written.
@@ -322,6 +336,20 @@ mod tests {
         assert_eq!(VolumeId::from_path_segment(id.cleaned().as_str()), Ok(id));
         assert!(VolumeId::from_path_segment("nothing").is_err());
         assert!(VolumeId::from_path_segment("x.^zz").is_err());
+    }
+
+    #[test]
+    fn an_id_is_itself_in_a_path_unless_it_is_the_cleaned_form_of_another() {
+        let segment = |text: &str| VolumeId::parse(text).unwrap().path_segment();
+        assert_eq!(segment("uc2.ark:/13960/t8ff3zh99"), "uc2.ark%3A%2F13960%2Ft8ff3zh99");
+        assert_eq!(segment("yale.39002015008130"), "yale.39002015008130");
+        for (id, other, expected) in
+            [("x.a=b", "x.a/b", "x.a%5E3db"), ("x.a+b", "x.a:b", "x.a%5E2bb"), ("x.a,b", "x.a.b", "x.a%5E2cb")]
+        {
+            assert_eq!(segment(id), expected);
+            assert_ne!(segment(other), expected);
+        }
+        assert_eq!(segment("x.^zz"), "x.%5E5ezz", "it is no cleaned form, but looks like one");
     }
 
     #[test]

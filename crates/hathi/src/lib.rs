@@ -49,7 +49,7 @@ pub use error::{PageName, VolumeError};
 pub use id::{CleanedId, InvalidVolumeId, Seq, VolumeId};
 pub use idlist::{ListError, PageList, parse_page_ids, parse_volume_ids, parse_volume_lines};
 pub use mets::{Mets, MetsError, MetsPage};
-pub use pairtree::{DiscoverError, VolumeFiles, discover, id_at, locate, pairtree_path};
+pub use pairtree::{DiscoverError, VolumeFiles, discover, id_at, locate, pairtree_path, zip_path};
 pub use record::{Record, RecordError, record_names};
 pub use synth::{Sampler, SynthOptions, SynthVolume};
 pub use volume::{Page, PagesOf, VolumeParts, VolumeReader};

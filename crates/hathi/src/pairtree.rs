@@ -49,6 +49,9 @@ pub enum DiscoverError {
         /// The missing ZIP.
         zip: PathBuf,
     },
+    /// Something else than a file where a ZIP is expected: a named pipe, a socket or a device.
+    #[error("{} is no regular file", .0.display())]
+    NotAFile(PathBuf),
     /// The pairtree holds no such volume.
     #[error("there is no volume {id}: {} is missing", zip.display())]
     NoSuchVolume {
@@ -107,7 +110,9 @@ fn volume_at(path: &Path, asked_for: bool) -> Option<Result<VolumeFiles, Discove
     }
     if let Some(stem) = name.strip_suffix(METS_SUFFIX) {
         let zip = path.with_file_name(format!("{stem}{ZIP_SUFFIX}"));
-        return match (zip.is_file(), asked_for) {
+        // What the search passes over, a folder, represents no volume.
+        let is_found = std::fs::metadata(&zip).is_ok_and(|zip| !zip.is_dir());
+        return match (is_found, asked_for) {
             (true, true) => Some(VolumeFiles::in_folder(&zip, stem)),
             (true, false) => None,
             (false, _) => Some(Err(DiscoverError::MissingZip { mets: path.to_owned(), zip })),
@@ -118,12 +123,16 @@ fn volume_at(path: &Path, asked_for: bool) -> Option<Result<VolumeFiles, Discove
 
 /// The place of `id` under a pairtree root.
 pub fn locate(root: &Path, id: &VolumeId) -> Result<VolumeFiles, DiscoverError> {
-    let stem = id.cleaned_local();
-    let zip = root.join(pairtree_path(id)).join(format!("{stem}{ZIP_SUFFIX}"));
+    let zip = zip_path(root, id);
     if !zip.is_file() {
         return Err(DiscoverError::NoSuchVolume { id: id.clone(), zip });
     }
-    VolumeFiles::beside(&zip, &stem, Some(id.clone()))
+    VolumeFiles::beside(&zip, &id.cleaned_local(), Some(id.clone()))
+}
+
+/// The path of the ZIP of `id` under a pairtree root, whether there is one or not.
+pub fn zip_path(root: &Path, id: &VolumeId) -> PathBuf {
+    root.join(pairtree_path(id)).join(format!("{}{ZIP_SUFFIX}", id.cleaned_local()))
 }
 
 impl VolumeFiles {
@@ -143,6 +152,10 @@ impl VolumeFiles {
         let mets = zip.with_file_name(format!("{stem}{METS_SUFFIX}"));
         if !mets.is_file() {
             return Err(DiscoverError::MissingMets { zip: zip.to_owned(), mets });
+        }
+        // To open a pipe waits for somebody who writes to it.
+        if !zip.is_file() {
+            return Err(DiscoverError::NotAFile(zip.to_owned()));
         }
         let record = zip.with_file_name(format!("{stem}{RECORD_SUFFIX}"));
         Ok(Self { id, zip: zip.to_owned(), mets, record: record.is_file().then_some(record) })

@@ -60,8 +60,13 @@ impl VolumeFiles {
             Some(path) => Some(read_at_most(path, MAX_RECORD_BYTES)?),
             None => None,
         };
-        let mets = read_at_most(&self.mets, MAX_METS_BYTES)?;
-        Ok(VolumeParts { id: self.id.clone(), zip: open(&self.zip)?, mets, record })
+        Ok(VolumeParts { id: self.id.clone(), mets: self.read_mets()?, zip: open(&self.zip)?, record })
+    }
+
+    /// Reads the METS, but no more than one byte beyond [`MAX_METS_BYTES`]: [`Mets::parse`] refuses
+    /// what is longer.
+    pub fn read_mets(&self) -> Result<Vec<u8>, VolumeError> {
+        read_at_most(&self.mets, MAX_METS_BYTES)
     }
 }
 
@@ -98,7 +103,7 @@ impl<R: Read + Seek> VolumeReader<R> {
     /// inflates no page.
     ///
     /// A page's file is at the archive's root or in folders of any name. Files that METS does not
-    /// name are ignored.
+    /// name are ignored. One that METS names as several files is that many pages of the same text.
     pub fn new(parts: VolumeParts<R>) -> Result<Self, VolumeError> {
         Self::of(parts, PagesOf::Mets)
     }
@@ -110,6 +115,7 @@ impl<R: Read + Seek> VolumeReader<R> {
         let id = agreed_id(parts.id, &mets, record.as_ref())?;
         let archive = Archive::open(parts.zip)?;
         let files = mets.pages.iter_mut().map(|page| file_of(page, &archive, pages)).collect::<Result<_, _>>()?;
+        archive.check_expansion(&mets.pages)?;
         let (mets_bytes, record_bytes) = (parts.mets, parts.record);
         Ok(Self { id, mets, mets_bytes, record, record_bytes, archive, files, pages })
     }

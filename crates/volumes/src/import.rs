@@ -27,6 +27,7 @@ use crate::directory::PageFixity;
 use crate::generations::listing;
 use crate::handle::Volumes;
 use crate::packer::Packer;
+use crate::waiting::{Caller, Waiting};
 
 pub use replace::Replacement;
 
@@ -110,25 +111,29 @@ pub struct Checked {
     pub bytes: u64,
 }
 
-/// Reads and checks a volume like an import, without storing it.
+/// Reads and checks a volume like an import, without storing it. It ends soon after its caller has
+/// left.
 pub async fn check<R: Read + Seek + Send + 'static>(source: VolumeParts<R>, pages: PagesOf) -> ObjectsResult<Checked> {
-    Compute::Threads
-        .run(move || {
-            let mut reader = VolumeReader::of(source, pages)?;
-            let mut bytes = 0;
-            for index in 0..reader.page_count() {
-                bytes += reader.read_page(index)?.text.len() as u64;
-            }
-            Ok(Checked { id: reader.id().clone(), pages: reader.page_count() as u64, bytes })
-        })
-        .await?
+    let (caller, waiting) = Caller::new();
+    let checked = Compute::Threads.run(move || -> ObjectsResult<Checked> {
+        let mut reader = VolumeReader::of(source, pages)?;
+        let mut bytes = 0;
+        for index in 0..reader.page_count() {
+            waiting.check()?;
+            bytes += reader.read_page(index)?.text.len() as u64;
+        }
+        Ok(Checked { id: reader.id().clone(), pages: reader.page_count() as u64, bytes })
+    });
+    let checked = checked.await;
+    drop(caller);
+    checked?
 }
 
 impl Volumes {
     /// Imports a volume. Reading and compressing runs on tokio's blocking threads, one thread per
     /// volume; several imports may run at once. Rows are put as they are made, and at most one step
     /// of them is held in memory. Nothing is visible before the head is switched. An import that
-    /// failed or was interrupted can be repeated.
+    /// failed or was interrupted can be repeated. One whose caller has left ends at its next page.
     ///
     /// Fails with [`ObjectsError::Conflict`] if another writer changed the volume meanwhile;
     /// [`ObjectsError::Source`] if the source contradicts itself; [`ObjectsError::Unknown`] if it
@@ -154,6 +159,7 @@ impl Volumes {
         // Otherwise rows would be put for a head that cannot be switched from here.
         self.heads.store().check_home()?;
         let handle = self.clone();
+        let (caller, waiting) = Caller::new();
         let work = move || async move {
             let mut reader = VolumeReader::of(source, pages)?;
             let id = reader.id().clone();
@@ -167,7 +173,7 @@ impl Volumes {
                 }
                 handle.check_generations(&id).await?;
                 let mut attempt = Attempt::new(&handle, &id, base.as_ref());
-                attempt.pages(&mut reader, &progress).await?;
+                attempt.pages(&mut reader, &progress, &waiting).await?;
                 let body = attempt.rest(&reader, &digests)?;
                 if let Some(imported) = attempt.switch(base, body).await? {
                     return Ok(imported);
@@ -175,7 +181,9 @@ impl Volumes {
             }
             Err(ObjectsError::Conflict(format!("the import of {id} was fenced off again and again")))
         };
-        self.heads.surroundings().compute.drive(work).await
+        let imported = self.heads.surroundings().compute.drive(work).await;
+        drop(caller);
+        imported
     }
 
     /// The record that `revision` of a volume leaves rows to collect, or may leave some if its
@@ -245,10 +253,12 @@ impl<'a> Attempt<'a> {
         &mut self,
         reader: &mut VolumeReader<R>,
         progress: &impl Fn(ImportProgress),
+        waiting: &Waiting,
     ) -> ObjectsResult<()> {
         let pages_total = reader.page_count() as u64;
         let mut bytes = 0;
         for index in 0..reader.page_count() {
+            waiting.check()?;
             let page = reader.read_page(index)?;
             bytes += page.text.len() as u64;
             let file_name = reader.mets().pages.get(index).map(|page| page.file_name.clone()).unwrap_or_default();

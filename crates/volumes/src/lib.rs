@@ -9,7 +9,7 @@
 //!   `import/replace.rs`, `delete.rs`, `page.rs`, `verify.rs`, `damage.rs` (with
 //!   `unwritten_marks.rs`): operations on one volume. `list.rs`: lists volumes. `find/`: finds them
 //!   by conditions. `versions.rs`: earlier versions of one. `deleted.rs`: lists those that
-//!   were deleted.
+//!   were deleted. `waiting.rs`: whether a caller still waits for work on another thread.
 //! - `collect.rs` and `pins.rs`: remove what no head names, and protect what is pinned.
 //! - `bulk/`: plans and streams from lists of ids; selections; token counts.
 
@@ -31,11 +31,12 @@ mod read;
 mod unwritten_marks;
 mod verify;
 mod versions;
+mod waiting;
 
 pub use bulk::{
     BulkPlan, BulkRequest, BulkStream, Download, Missing, MissingPart, MissingReason, OnDamage, Planning, Selection,
     SelectionInfo, SelectionTerms, SortBy, TokenCount, TokenLevel, TokenOrder, TokenRequest, TokenRows, Tokenization,
-    Wanted,
+    Wanted, error_bytes_at_most,
 };
 pub use collect::{CollectLimits, Collected};
 pub use deleted::DeletedVolume;
@@ -48,3 +49,4 @@ pub use pins::Pinned;
 pub use read::Volume;
 pub use verify::{DamagedMember, Verified, VerifiedVersions};
 pub use versions::{Then, VersionInfo, Versions};
+pub use waiting::{Caller, Waiting};

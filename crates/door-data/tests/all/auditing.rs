@@ -63,6 +63,14 @@ async fn a_head_request_for_an_archive_is_recorded_as_a_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pages_that_a_volume_lacks_are_recorded_together() {
+    let fixture = fixture().await;
+    fixture.head(&format!("/pages?pageIDs=none.such[3,1,2]|{SALMON}[98,99]|none.other[1]")).await;
+    let line = format!("REQUESTED none.such[3, 1, 2] {SALMON}[98, 99] none.other[1]");
+    assert_eq!(audited(&fixture).await, [line.as_str()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_selection_is_recorded_with_its_contents_and_requested_when_it_is_read() {
     let fixture = fixture().await;
     let made = fixture.post("/selections", &format!("volumeIDs={SALMON}|none.such")).await;

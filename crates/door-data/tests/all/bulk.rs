@@ -1,7 +1,14 @@
 //! `/volumes` and `/pages`: requests of HTRC Data API clients, and the contents of the ZIP.
-use crate::support::{Fixture, HEADING, MACMAHON, SALMON, TAYLOR, cleaned, sample, sample_pages, with_samples};
+use std::time::{Duration, Instant};
+
+use crate::support::{Fixture, HEADING, MACMAHON, SALMON, TAYLOR, cleaned, empty, sample, sample_pages, with_samples};
+use bytes::Bytes;
 use door_data::DataSettings;
 use http::{Method, StatusCode, header};
+use store::{Call, Class, Deadline, Scan, Store, Table};
+
+/// Bounds every wait.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn fixture() -> Fixture {
     with_samples(DataSettings::default(), &[MACMAHON, SALMON]).await
@@ -286,6 +293,85 @@ async fn a_list_that_would_take_too_much_memory_is_refused() {
     assert_eq!(lines.answer().await.status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
+/// Bytes of keys and values of all rows of a table.
+async fn row_bytes(fixture: &Fixture, table: Table) -> usize {
+    let call = || Call::new(Class::Description, Deadline::within(PATIENCE));
+    let walked = fixture.faults.walk(call(), table, None, 10_000).await.unwrap();
+    let mut bytes = 0;
+    for partition in &walked.partitions {
+        let mut scan = Some(Scan::prefix(Bytes::new(), 4 << 20));
+        while let Some(range) = scan {
+            let page = fixture.faults.scan(call(), table, partition, range.clone()).await.unwrap();
+            bytes += page.rows.iter().map(|row| row.sort.len() + row.value.len()).sum::<usize>();
+            scan = range.resumed(page.next);
+        }
+    }
+    bytes
+}
+
+/// A list of pages of a volume that is not there, whose id is as long as an id may be.
+fn absent_pages(count: u32) -> String {
+    let pages: Vec<String> = (1..=count).map(|seq| seq.to_string()).collect();
+    format!("pageIDs=x.{}[{}]", "y".repeat(998), pages.join(","))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selection_of_absent_pages_is_stored_and_audited_in_no_more_than_its_list_and_reads_back() {
+    let fixture = empty(DataSettings::default()).await;
+    let list = absent_pages(100_000);
+    let made = fixture.post("/selections", &list).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text());
+    for table in [Table::Selections, Table::Audit] {
+        let bytes = row_bytes(&fixture, table).await;
+        assert!(bytes > 100_000 && bytes <= list.len(), "{bytes} bytes in {table:?} for a list of {}", list.len());
+    }
+    assert_eq!(fixture.library.memory.taken_bytes(), 0);
+    let description = made.json();
+    let found = fixture.head(made.header("location").unwrap()).await;
+    assert_eq!((found.status, found.header("penates-missing")), (StatusCode::OK, Some("100000")));
+    // A line of `ERROR.err` names the volume and its page.
+    let len_bytes = description["len_bytes"].as_u64().unwrap();
+    assert!(len_bytes > 107_000_000, "{len_bytes}");
+    assert_eq!(found.header("content-length").unwrap(), len_bytes.to_string());
+    assert_eq!(found.header("etag"), description["etag"].as_str());
+    assert_eq!(fixture.library.memory.taken_bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_which_too_much_could_be_missing_is_refused_and_nothing_is_stored() {
+    let fixture = empty(DataSettings::default()).await;
+    let list = absent_pages(150_000);
+    for route in ["/selections", "/pages"] {
+        let refused = fixture.post(route, &list).await;
+        assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE, "{route}");
+        assert!(refused.text().contains("split the request"), "{}", refused.text());
+    }
+    assert_eq!(row_bytes(&fixture, Table::Selections).await, 0);
+    assert_eq!(fixture.library.memory.taken_bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_response_that_nobody_reads_holds_the_memory_of_its_plan_until_its_client_leaves() {
+    let settings = DataSettings { post_selection: false, ..DataSettings::default() };
+    let fixture = with_samples(settings, &[SALMON]).await;
+    let memory = &fixture.library.memory;
+    // Responses of five megabytes: more than is made ahead of a client.
+    let absent: Vec<String> = (0..5_000).map(|number| format!("none.{number:0>990}")).collect();
+    let list = format!("volumeIDs={SALMON}|{}", absent.join("|"));
+    for route in ["/volumes", "/tokencount?format=csv"] {
+        let asked = fixture.ask(Method::POST, route).header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
+        let (status, _, body) = asked.body(list.clone()).sent().await;
+        assert_eq!(status, StatusCode::OK, "{route}");
+        assert!(memory.taken_bytes() > 9_000_000, "{route}: {} bytes", memory.taken_bytes());
+        drop(body);
+        let deadline = Instant::now() + PATIENCE;
+        while memory.taken_bytes() > 0 {
+            assert!(Instant::now() < deadline, "{route}: {} bytes stay", memory.taken_bytes());
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn token_counts_are_those_of_the_words() {
     let fixture = with_samples(DataSettings::default(), &[]).await;
@@ -335,7 +421,7 @@ async fn a_page_does_not_wait_behind_archives_that_nobody_reads() {
     assert!(held.iter().all(|(status, ..)| *status == StatusCode::OK));
     let (seq, text) = &sample_pages(SALMON)[6];
     let path = format!("/volumes/{}/pages/{seq}", encoded(SALMON));
-    let page = tokio::time::timeout(std::time::Duration::from_secs(30), fixture.get(&path)).await.unwrap();
+    let page = tokio::time::timeout(PATIENCE, fixture.get(&path)).await.unwrap();
     assert_eq!(page.text(), text);
     let one_more = fixture.get(&format!("/volumes?volumeIDs={SALMON}")).await;
     assert_eq!(one_more.entries(), pages_apart(SALMON));

@@ -1,5 +1,7 @@
 //! `PUT /volumes/{id}`: valid volumes are imported; invalid ones change nothing and are reported.
 use std::io::{Cursor, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::{MACMAHON, SALMON, empty, form, sample, sample_pages, volume};
 use axum::body::Body;
@@ -175,6 +177,30 @@ async fn a_body_that_is_not_an_upload_is_refused() {
     assert_eq!(untyped.answer().await.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
     let no_boundary = fixture.ask(Method::PUT, &path("t.a")).header(header::CONTENT_TYPE, "multipart/form-data");
     assert_eq!(no_boundary.answer().await.status, StatusCode::BAD_REQUEST);
+}
+
+/// A body that begins like this and goes on for 64 MiB, and how many bytes of it were asked for.
+fn long(start: &'static str) -> (Body, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let rest = std::iter::repeat_n(Bytes::from_static(&[b'a'; 16 << 10]), 4 << 10);
+    let pieces = std::iter::once(Bytes::from_static(start.as_bytes())).chain(rest).map(move |piece| {
+        count.fetch_add(piece.len(), Ordering::Relaxed);
+        Ok::<_, std::io::Error>(piece)
+    });
+    (Body::from_stream(futures::stream::iter(pieces)), asked)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn little_is_read_of_an_upload_that_never_gets_to_a_part() {
+    let fixture = empty(DataSettings::default()).await;
+    for start in ["", "------a-boundary\r\nA: "] {
+        let (body, asked) = long(start);
+        let answer = fixture.put(&path("t.a"), body).await;
+        assert_eq!((answer.status.as_u16(), &answer.json()["kind"]), (413, &"too-large".into()), "{}", answer.text());
+        let asked = asked.load(Ordering::Relaxed);
+        assert!(asked < 128 << 10, "{start}: {asked}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

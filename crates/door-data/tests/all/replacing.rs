@@ -69,6 +69,61 @@ async fn a_replaced_mets_changes_labels_and_order() {
     assert!(fixture.library.volumes.verify(&"a.b".parse().unwrap()).await.unwrap().damaged.is_empty());
 }
 
+/// A volume of three pages with one file for the first two.
+fn of_two_files() -> hathi::VolumeParts<std::io::Cursor<Vec<u8>>> {
+    let mut parts = volume("a.b", &["one", "one", "three"]);
+    let mets = String::from_utf8(parts.mets).unwrap();
+    parts.mets = mets.replace(r#"href="00000002.txt""#, r#"href="00000001.txt""#).into_bytes();
+    parts
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mets_that_names_one_page_twice_and_another_never_is_refused() {
+    let fixture = empty(DataSettings::default()).await;
+    let parts = volume("a.b", &["one", "two"]);
+    let mets = String::from_utf8(parts.mets.clone()).unwrap();
+    fixture.library.volumes.import(parts, volumes::Unchanged::Skip, |_| {}).await.unwrap();
+    let twice = mets.replace(r#"href="00000002.txt""#, r#"href="00000001.txt""#);
+    let refused = replace(&fixture, "/volumes/a.b/mets", &twice, None).await;
+    assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.text());
+    assert!(refused.text().contains("names 00000001.txt for more pages than a.b has"), "{}", refused.text());
+    assert_eq!(fixture.get("/volumes/a.b/pages/2").await.text(), "two");
+    // One page fewer is refused too.
+    let page = mets.find("<div TYPE=\"page\" ORDER=\"2\"").unwrap();
+    let file = mets.find("<file ID=\"T2\"").unwrap();
+    let without = |at: usize, end: &str| at..at + mets[at..].find(end).unwrap() + end.len();
+    let mut fewer = mets.clone();
+    fewer.replace_range(without(page, "</div>"), "");
+    fewer.replace_range(without(file, "</file>"), "");
+    assert_eq!(replace(&fixture, "/volumes/a.b/mets", &fewer, None).await.status, StatusCode::CONFLICT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replaced_page_keeps_its_text_under_a_new_mets_though_another_page_is_of_the_same_file() {
+    let fixture = empty(DataSettings::default()).await;
+    let parts = of_two_files();
+    let mets = String::from_utf8(parts.mets.clone()).unwrap();
+    fixture.library.volumes.import(parts, volumes::Unchanged::Skip, |_| {}).await.unwrap();
+    assert_eq!(replace(&fixture, "/volumes/a.b/pages/2", "two", None).await.status, StatusCode::NO_CONTENT);
+    let order = |before: u32, after: u32| (format!("ORDER=\"{before}\""), format!("ORDER=\"{after}\""));
+    let with = |changes: &[(u32, u32)]| {
+        let change = |mets: String, &(before, after): &(u32, u32)| {
+            let (before, after) = order(before, after);
+            mets.replace(&before, &after)
+        };
+        changes.iter().fold(mets.clone(), change)
+    };
+    // The page that keeps its sequence is the same. Then both change, and keep their order.
+    for (new, seqs) in [(with(&[]), [1, 2]), (with(&[(1, 7)]), [7, 2]), (with(&[(1, 4), (2, 5)]), [5, 4])] {
+        let replaced = replace(&fixture, "/volumes/a.b/mets", &new, None).await;
+        assert_eq!(replaced.status, StatusCode::NO_CONTENT, "{}", replaced.text());
+        for (seq, text) in seqs.into_iter().zip(["one", "two"]) {
+            assert_eq!(fixture.get(&format!("/volumes/a.b/pages/{seq}")).await.text(), text, "page {seq} of {seqs:?}");
+        }
+        assert_eq!(fixture.get("/volumes/a.b/pages/3").await.text(), "three");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_replacement_is_refused_and_changes_nothing() {
     let fixture = with_samples(DataSettings::default(), &[SALMON]).await;

@@ -2,7 +2,7 @@
 //! byte-identical.
 use std::time::Duration;
 
-use crate::support::{Fixture, MACMAHON, Reply, SALMON, volume, with_samples};
+use crate::support::{Fixture, MACMAHON, Reply, SALMON, cleaned, volume, with_samples};
 use ::volumes::Unchanged;
 use audit::Requester;
 use door_data::DataSettings;
@@ -245,4 +245,20 @@ async fn an_impossible_selection_is_refused_with_a_problem() {
         let answer = fixture.post(&format!("/selections?life_s={life}"), "volumeIDs=a.1").await;
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{life}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn if_range_with_the_date_of_a_page_gets_all_of_it_because_its_codings_share_the_date() {
+    let fixture = fixture().await;
+    let path = format!("/volumes/{}/pages/7", cleaned(SALMON));
+    let whole = fixture.get(&path).await;
+    let ask = || fixture.ask(Method::GET, &path).header(header::RANGE, "bytes=5-");
+    for date in [whole.header("last-modified").unwrap(), "Fri, 31 Dec 2100 23:59:59 GMT"] {
+        for coding in ["identity", "gzip"] {
+            let asked = ask().header(header::IF_RANGE, date).header(header::ACCEPT_ENCODING, coding);
+            assert_eq!(asked.answer().await.status, StatusCode::OK, "{coding} of {date}");
+        }
+    }
+    let by_tag = ask().header(header::IF_RANGE, whole.header("etag").unwrap()).answer().await;
+    assert_eq!((by_tag.status, &by_tag.body[..]), (StatusCode::PARTIAL_CONTENT, &whole.body[5..]));
 }

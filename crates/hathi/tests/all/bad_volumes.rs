@@ -3,8 +3,9 @@
 use std::io::Cursor;
 
 use crate::common::{Said, error_of, mets, patched, read, said_of, zip};
-use hathi::archive::{MAX_ENTRIES, MAX_PAGE_BYTES, RATIO_FREE_BYTES};
-use hathi::{VolumeError, VolumeId, VolumeParts, VolumeReader};
+use hathi::archive::{MAX_ENTRIES, MAX_PAGE_BYTES, RATIO_FREE_BYTES, VOLUME_FREE_BYTES};
+use hathi::mets::MAX_METS_BYTES;
+use hathi::{Mets, MetsError, VolumeError, VolumeFiles, VolumeId, VolumeParts, VolumeReader};
 
 const PAGES: [(&str, &[u8]); 2] =
     [("00000001.txt", b"first"), ("00000002.txt", b"second, and some more, and some more")];
@@ -38,6 +39,17 @@ fn a_valid_volume_is_read() {
     assert_eq!(volume.read_page(1).unwrap().text, PAGES[1].1);
     assert_eq!(volume.read_page(0).unwrap().text, PAGES[0].1);
     assert_eq!(volume.read_page(2).unwrap_err().kind(), "no-such-page");
+}
+
+#[test]
+fn a_mets_is_read_to_its_limit_and_no_further() {
+    let folder = tempfile::tempdir().unwrap();
+    let mets = folder.path().join("x.mets.xml");
+    std::fs::File::create(&mets).unwrap().set_len(1 << 30).unwrap();
+    let files = VolumeFiles { id: None, zip: folder.path().join("x.zip"), mets, record: None };
+    let read = files.read_mets().unwrap();
+    assert_eq!(read.len(), MAX_METS_BYTES + 1);
+    assert!(matches!(Mets::parse(&read), Err(MetsError::TooLarge(_))));
 }
 
 #[test]
@@ -158,6 +170,38 @@ fn a_page_above_1_mib_is_refused_when_its_ratio_is_above_200() {
     refused(zip(&[("1.txt", &text)]), mets_of(&text), "bomb", "page 1 (1.txt)");
     let allowed = &text[1..];
     assert_eq!(read(zip(&[("1.txt", allowed)]), mets_of(allowed)).unwrap().read_page(0).unwrap().text, allowed);
+}
+
+/// Pages from 1 on that are all of this one file.
+fn pages_of_one_file(name: &str, text: &[u8], pages: u64) -> Vec<u8> {
+    let md5 = said_of(&[(name, text)]).remove(0).md5;
+    let said = |order| Said { order, file_name: name.to_owned(), size: text.len() as u64, md5: md5.clone() };
+    mets(Some("lib.x"), &(1..=pages as u32).map(said).collect::<Vec<_>>())
+}
+
+#[test]
+fn several_pages_may_be_of_one_file() {
+    let mut volume = read(zip(&[("1.txt", b"blank")]), pages_of_one_file("1.txt", b"blank", 3)).unwrap();
+    assert_eq!(volume.page_count(), 3);
+    for index in 0..3 {
+        assert_eq!(volume.read_page(index).unwrap().text, b"blank");
+    }
+}
+
+#[test]
+fn pages_that_are_together_far_larger_than_the_zip_are_refused_before_any_is_inflated() {
+    // Alone, a page of this size may have any ratio. The ZIP has about a thousand bytes.
+    let text = vec![b'a'; RATIO_FREE_BYTES as usize];
+    let small = zip(&[("1.txt", &text)]);
+    let allowed = VOLUME_FREE_BYTES / RATIO_FREE_BYTES;
+    assert!(read(small.clone(), pages_of_one_file("1.txt", &text, allowed)).is_ok());
+    let error = read(small, pages_of_one_file("1.txt", &text, allowed + 1)).unwrap_err();
+    assert_eq!(error.kind(), "bomb", "{error}");
+    assert!(error.to_string().contains("68157440 bytes together"), "{error}");
+    // The same pages of a ZIP that is large enough.
+    let padding: Vec<u8> = (0..200_000_u32).flat_map(|n| crc32fast::hash(&n.to_le_bytes()).to_le_bytes()).collect();
+    let large = zip(&[("1.txt", &text), ("notes.bin", &padding)]);
+    assert!(read(large, pages_of_one_file("1.txt", &text, allowed + 1)).is_ok());
 }
 
 #[test]

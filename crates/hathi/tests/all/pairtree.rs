@@ -90,6 +90,22 @@ fn a_zip_or_mets_without_the_other_is_named_and_the_rest_is_found() {
     assert!(matches!(discover(&mets).next().unwrap(), Err(DiscoverError::MissingZip { .. })));
 }
 
+#[cfg(unix)]
+#[test]
+fn a_zip_that_is_no_regular_file_is_refused_before_it_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "a", &[".mets.xml"]);
+    put(folder.path(), "b", &[".zip", ".mets.xml"]);
+    let [pipe, mets] = ["a.zip", "a.mets.xml"].map(|name| folder.path().join(name));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let results: Vec<_> = discover(folder.path()).collect();
+    assert!(matches!(results.as_slice(), [Err(DiscoverError::NotAFile(zip)), Ok(_)] if *zip == pipe), "{results:?}");
+    for asked_for in [&pipe, &mets] {
+        let error = discover(asked_for).next().unwrap().unwrap_err();
+        assert_eq!(error.to_string(), format!("{} is no regular file", pipe.display()));
+    }
+}
+
 #[test]
 fn a_name_in_a_pairtree_that_is_not_a_cleaned_id_is_reported() {
     let root = tempfile::tempdir().unwrap();

@@ -20,6 +20,14 @@ proptest! {
     }
 
     #[test]
+    fn an_id_is_found_under_its_segment_of_a_path(id in volume_id()) {
+        let segment = id.path_segment();
+        prop_assert!(segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte)));
+        let decoded = percent_encoding::percent_decode_str(&segment).decode_utf8().unwrap();
+        prop_assert_eq!(VolumeId::from_path_segment(&decoded).unwrap(), id);
+    }
+
+    #[test]
     fn a_cleaned_local_id_is_one_harmless_file_name(id in volume_id()) {
         let cleaned = id.cleaned_local();
         prop_assert!(cleaned.bytes().all(|byte| byte.is_ascii_graphic()));

@@ -28,10 +28,10 @@ mod token_counts;
 mod token_stream;
 mod trail;
 
-pub use errors::{Missing, MissingPart, MissingReason};
+pub use errors::{Missing, MissingPart, MissingReason, error_bytes_at_most};
 pub use fairness::BulkStream;
 pub use plan::Planning;
-pub use planned::{BulkPlan, PlannedPage, PlannedVolume};
+pub use planned::{BulkPlan, PlanShares, PlannedPage, PlannedVolume};
 pub use request::{BulkRequest, OnDamage, Wanted};
 pub use selection::{Selection, SelectionTerms};
 pub use selection_info::SelectionInfo;

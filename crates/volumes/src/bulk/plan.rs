@@ -18,12 +18,12 @@ use heads::head::HeadRow;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::volume_body::{Entry, VolumeBody};
-use pack::{Archive, ArchiveError, Group, GroupPages, Level, PageMember};
+use pack::{Archive, ArchiveError, Group, GroupPages, Layout, Level, PageMember};
 use sha2::{Digest, Sha256};
 use store::{Strength, UnixMillis};
 
-use super::errors::{Missing, MissingPart, MissingReason, error_text};
-use super::planned::{BulkPlan, PlannedPage, PlannedVolume};
+use super::errors::{Missing, MissingPart, MissingReason, digest_errors, error_bytes, error_text, memory_bytes};
+use super::planned::{BulkPlan, PlanShares, PlannedPage, PlannedVolume, contents_bytes};
 use super::request::{BulkRequest, OnDamage, Wanted};
 use super::source::PlanSource;
 use crate::damage::WHOLE_VOLUME;
@@ -226,14 +226,11 @@ impl Volumes {
         let Draft { mut groups, mut volumes, missing } = draft;
         groups.shrink_to_fit();
         volumes.shrink_to_fit();
-        let archive = Arc::new(Archive {
-            layout: request.layout,
-            level: request.level,
-            groups,
-            errors: error_text(&missing),
-            descriptors: on_damage == OnDamage::Report,
-        });
-        let volumes: Arc<[PlannedVolume]> = volumes.into();
+        let (layout, level) = (request.layout, request.level);
+        let has_length = on_damage == OnDamage::Break && !matches!(level, Level::Recompressed(_));
+        let etag = has_length.then(|| etag(layout, level, &groups, &volumes, &missing));
+        let made = Made { layout, level, groups, volumes, errors: None };
+        let (archive, volumes, memory) = self.shared(made, &missing, etag.as_deref(), on_damage, party)?;
         let source = PlanSource::for_planning(self.clone(), archive.clone(), volumes.clone(), started, party.clone());
         let len_bytes = match archive.len(&source).await {
             Err(ArchiveError::Mismatch { group, reason }) => {
@@ -242,21 +239,42 @@ impl Volumes {
             }
             measured => measured?,
         };
-        let etag = len_bytes.map(|_| etag(&archive, &volumes));
-        let entries = archive.entry_count();
-        let plan = BulkPlan { archive, volumes, len_bytes, etag, missing, entries, started, on_damage, memory: None };
-        self.share_plan(plan, party)
+        let (entries, memory) = (archive.entry_count(), Some(memory));
+        Ok(Arc::new(BulkPlan { archive, volumes, len_bytes, etag, missing, entries, started, on_damage, memory }))
     }
 
-    /// Holds equal plans only once, with one share of memory.
-    pub(super) fn share_plan(&self, plan: BulkPlan, party: &Party) -> ObjectsResult<Arc<BulkPlan>> {
-        let bytes = plan.bytes();
-        let reserve = || self.inner.memory.try_reserve(party, bytes);
-        let (archive, volumes, memory) = match &plan.etag {
-            Some(etag) => self.inner.plans.share(etag, plan.archive, plan.volumes, reserve)?,
-            None => (plan.archive, plan.volumes, Arc::new(reserve()?)),
+    /// Holds equal contents only once, with one share of memory. The shares are taken before the
+    /// text of `ERROR.err` is made.
+    pub(super) fn shared(
+        &self,
+        made: Made,
+        missing: &[Missing],
+        etag: Option<&str>,
+        on_damage: OnDamage,
+        party: &Party,
+    ) -> ObjectsResult<(Arc<Archive>, Arc<[PlannedVolume]>, PlanShares)> {
+        let memory = &self.inner.memory;
+        let of_missing = memory.try_reserve(party, memory_bytes(missing) as u64)?;
+        let (archive, volumes, contents) = match etag.and_then(|etag| self.inner.plans.held(etag)) {
+            Some(held) => held,
+            None => {
+                let Made { layout, level, groups, volumes, errors } = made;
+                let descriptors = on_damage == OnDamage::Report;
+                let text_bytes = errors.as_ref().map_or_else(|| error_bytes(missing), Bytes::len);
+                // In report mode the text is copied if more is found missing.
+                let text_bytes = if descriptors { 2 * text_bytes } else { text_bytes };
+                let bytes = contents_bytes(&groups, &volumes) + text_bytes;
+                let share = Arc::new(memory.try_reserve(party, bytes as u64)?);
+                let errors = errors.or_else(|| error_text(missing));
+                let archive = Arc::new(Archive { layout, level, groups, errors, descriptors });
+                let contents = (archive, volumes.into(), share);
+                match etag {
+                    Some(etag) => self.inner.plans.share(etag, contents),
+                    None => contents,
+                }
+            }
         };
-        Ok(Arc::new(BulkPlan { archive, volumes, memory: Some(memory), ..plan }))
+        Ok((archive, volumes, PlanShares { _contents: contents, _missing: of_missing }))
     }
 
     /// Marks a member as damaged if its revision is current or kept, so that later requests report
@@ -284,6 +302,16 @@ fn sound(
         !is_damaged
     });
     pages
+}
+
+/// What the contents of a plan are made of.
+pub(super) struct Made {
+    pub(super) layout: Layout,
+    pub(super) level: Level,
+    pub(super) groups: Vec<Group>,
+    pub(super) volumes: Vec<PlannedVolume>,
+    /// The text of `ERROR.err`, if there is one already. Otherwise it is made.
+    pub(super) errors: Option<Bytes>,
 }
 
 /// A plan in the making.
@@ -347,15 +375,22 @@ impl Draft {
 }
 
 /// SHA-256 over everything that determines the bytes of an archive.
-fn etag(archive: &Archive, volumes: &[PlannedVolume]) -> String {
-    let level = match archive.level {
+fn etag(layout: Layout, level: Level, groups: &[Group], volumes: &[PlannedVolume], missing: &[Missing]) -> String {
+    let mut digest = digest_of(layout, level, groups, volumes);
+    digest_errors(&mut digest, missing);
+    hex::encode(digest.finalize())
+}
+
+/// The same up to the text of `ERROR.err`.
+fn digest_of(layout: Layout, level: Level, groups: &[Group], volumes: &[PlannedVolume]) -> Sha256 {
+    let level = match level {
         Level::Frames => 0xFF,
         Level::Stored => 0,
         Level::Recompressed(level) => level,
     };
     let mut digest = Sha256::new();
-    digest.update([archive.layout.version(), archive.layout as u8, level]);
-    for (group, volume) in archive.groups.iter().zip(volumes) {
+    digest.update([layout.version(), layout as u8, level]);
+    for (group, volume) in groups.iter().zip(volumes) {
         digest_text(&mut digest, group.name.as_bytes());
         digest.update(volume.revision.0);
         digest.update([u8::from(group.mets.is_some())]);
@@ -367,8 +402,7 @@ fn etag(archive: &Archive, volumes: &[PlannedVolume]) -> String {
             }
         }
     }
-    digest_text(&mut digest, archive.errors.as_ref().map_or(&[][..], Bytes::as_ref));
-    hex::encode(digest.finalize())
+    digest
 }
 
 /// Digests a text after its length, so that different lists of texts never yield the same bytes.
@@ -385,17 +419,13 @@ mod tests {
     fn the_etag_of_a_plan_does_not_change_from_one_version_of_penates_to_the_next() {
         let sums = pack::Sums { count: 1, bytes: 2, frame_bytes: 3, stored_bytes: 4 };
         let pages = GroupPages::All { sums, crc32: 5 };
-        let archive = Archive {
-            layout: pack::Layout::Volumes,
-            level: Level::Frames,
-            groups: vec![Group { name: "uc2.x".into(), pages, mets: None }],
-            errors: Some(Bytes::from_static(b"missing")),
-            descriptors: false,
-        };
+        let groups = [Group { name: "uc2.x".into(), pages, mets: None }];
         let (revision, mets) = (RevisionId([7; 16]), heads::volume_body::FramePlace { pack: 0, offset: 0 });
         let volume = PlannedVolume { revision, generation: revision, mets, pages: Box::default() };
         let expected = "9d4e26e219d4e4a32b32397b0387bf6aa088682828f01a9f44de92c9ac1207e7";
-        assert_eq!(etag(&archive, &[volume]), expected);
+        let mut digest = digest_of(Layout::Volumes, Level::Frames, &groups, &[volume]);
+        digest_text(&mut digest, b"missing");
+        assert_eq!(hex::encode(digest.finalize()), expected);
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use area::{Area, OutsideArea};
 use audit::AuditedVolume;
 use budget::Share;
-use bytes::Bytes;
 use hathi::VolumeId;
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::revision::RevisionId;
@@ -14,11 +13,8 @@ use pack::{Archive, Group, GroupPages, PageMember};
 use serde::{Deserialize, Serialize};
 use store::UnixMillis;
 
-use super::errors::{Missing, MissingPart};
+use super::errors::Missing;
 use super::request::OnDamage;
-
-/// Approximate further bytes for the id of a missing volume.
-const MISSING_ID_BYTES: usize = 32;
 
 /// The contents of an archive, with their revisions.
 #[derive(Debug)]
@@ -41,22 +37,20 @@ pub struct BulkPlan {
     pub started: UnixMillis,
     /// What a stream does on damage.
     pub on_damage: OnDamage,
-    /// The plan's share of `limits.memory`.
-    pub memory: Option<Arc<Share>>,
+    /// The plan's shares of `limits.memory`.
+    pub memory: Option<PlanShares>,
+}
+
+/// The shares of memory of a plan.
+#[derive(Debug)]
+pub struct PlanShares {
+    /// That of the archive and the volumes, which equal plans hold together.
+    pub(super) _contents: Arc<Share>,
+    /// That of what is missing, which each plan holds by itself.
+    pub(super) _missing: Share,
 }
 
 impl BulkPlan {
-    /// Approximate bytes in memory, without an allocator's rounding.
-    pub(super) fn bytes(&self) -> u64 {
-        let pages: usize = self.volumes.iter().map(|volume| volume.pages.len()).sum();
-        let names: usize = self.archive.groups.iter().map(|group| group.name.len()).sum();
-        let errors = self.archive.errors.as_ref().map_or(0, Bytes::len);
-        let lists = self.volumes.len() * (size_of::<Group>() + size_of::<PlannedVolume>())
-            + pages * (size_of::<PageMember>() + size_of::<PlannedPage>())
-            + self.missing.len() * (size_of::<Missing>() + MISSING_ID_BYTES);
-        (lists + names + errors) as u64
-    }
-
     /// Whether all volumes that it has, or says that it lacks, are within an area; otherwise one
     /// that is not.
     pub fn check_within(&self, area: &Area) -> ObjectsResult<Result<(), OutsideArea>> {
@@ -89,16 +83,18 @@ impl BulkPlan {
             .collect()
     }
 
-    /// Returns what the audit records about missing parts: they were requested, although they are
-    /// missing.
-    pub(super) fn audited_missing(&self) -> impl Iterator<Item = AuditedVolume> + '_ {
-        self.missing.iter().map(|missing| AuditedVolume {
-            volume: missing.volume.clone(),
-            pages: match missing.part {
-                MissingPart::Page(seq) => Some(vec![seq]),
-                MissingPart::Volume | MissingPart::Mets => None,
-            },
-        })
+    /// Returns what the audit records about a request for it: what it has, and what it lacks, which
+    /// was requested too. The missing pages of a volume are one entry.
+    pub(super) fn asked(&self) -> ObjectsResult<Vec<AuditedVolume>> {
+        let mut asked = Self::audited(&self.archive, 0..self.archive.groups.len())?;
+        let are_pages = |one: &Missing, next: &Missing| {
+            one.page_seq().is_some() && next.page_seq().is_some() && one.volume == next.volume
+        };
+        asked.extend(self.missing.chunk_by(are_pages).map(|some| AuditedVolume {
+            volume: some[0].volume.clone(),
+            pages: some.iter().map(Missing::page_seq).collect(),
+        }));
+        Ok(asked)
     }
 }
 
@@ -107,6 +103,14 @@ impl BulkPlan {
 pub(super) fn volume_id(archive: &Archive, group: usize) -> ObjectsResult<VolumeId> {
     VolumeId::from_cleaned(&archive.groups[group].name)
         .map_err(|error| ObjectsError::Internal(format!("a group's name is no cleaned id: {error}")))
+}
+
+/// Approximate bytes in memory of the groups of an archive and their volumes, without an
+/// allocator's rounding.
+pub(super) fn contents_bytes(groups: &[Group], volumes: &[PlannedVolume]) -> usize {
+    let pages: usize = volumes.iter().map(|volume| volume.pages.len()).sum();
+    let names: usize = groups.iter().map(|group| group.name.len()).sum();
+    size_of_val(groups) + size_of_val(volumes) + pages * (size_of::<PageMember>() + size_of::<PlannedPage>()) + names
 }
 
 /// Where the bytes of a planned volume are.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use audit::Requester;
-use budget::Party;
+use budget::{Memory, Party, Share};
 use bytes::Bytes;
 use hathi::VolumeId;
 use heads::chores::Chore;
@@ -25,11 +25,12 @@ use store::{
     Call, Class, NewRow, Removal, Scan, Step, StoreError, Stored, Strength, Table, UnixMillis, ValueKind, envelope,
 };
 
-use super::plan::Planning;
+use super::errors::Missing;
+use super::plan::{Made, Planning};
 use super::planned::BulkPlan;
 use super::request::{BulkRequest, OnDamage};
 use super::selection_info::SelectionInfo;
-use super::stored_plan::{StoredPlan, StoredVolumes};
+use super::stored_plan::{PlanForm, StoredVolumes};
 use crate::handle::Volumes;
 use crate::pins::Pinned;
 
@@ -54,6 +55,10 @@ pub const OWNED_MAX: u64 = 100_000;
 
 /// How often planning restarts because a volume changed between planning and pinning.
 const ATTEMPTS_MAX: u32 = 5;
+
+/// The part of the memory for large shares that the rows of a plan may take: one of so many. To
+/// read them takes twice their bytes, of the half that one party can have.
+const PLAN_ONE_OF: u64 = 4;
 
 /// How long a selection is remembered after its end.
 const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 3_600);
@@ -149,6 +154,7 @@ impl Planning<'_> {
     ///
     /// Fails with [`ObjectsError::Invalid`] for a level without a known length,
     /// [`ObjectsError::OverLimit`] for too long a life or too many selections,
+    /// [`StoreError::Limit`] for one that would take too much to be read,
     /// [`ObjectsError::Conflict`] if volumes change faster than they can be pinned,
     /// [`ObjectsError::Overloaded`] while the audit lags.
     pub async fn select(
@@ -187,6 +193,7 @@ impl Planning<'_> {
             if too_many {
                 return Err(over_limit(owned_max));
             }
+            handle.plan_form().check(&plan, Memory::largest_share(options.memory_bytes) / PLAN_ONE_OF)?;
             let id = hex::encode(handle.heads.surroundings().random.bytes::<16>());
             if handle.pin_plan(&plan, &id, ends).await? {
                 let info = describe(id, owner, created, ends, &plan)?;
@@ -221,11 +228,14 @@ impl Volumes {
     pub async fn selection(&self, id: &str, party: &Party) -> ObjectsResult<Arc<BulkPlan>> {
         let started = self.heads.now();
         let stored = self.live_selection(id).await?;
-        // Its rows take about as much memory as the plan, and are held beside it while it is read.
-        let rows = self.inner.memory.reserve(party, u64::from(stored.chunks) * CHUNK_BYTES as u64).await?;
-        let plan = self.stored_plan(&stored).await?.into_plan(stored.info, started);
+        let mut rows = self.inner.memory.reserve(party, rows_bytes(&stored)).await?;
+        let (made, missing) = self.stored_plan(&stored, &mut rows).await?;
         drop(rows);
-        self.share_plan(plan, party)
+        let SelectionInfo { len_bytes, etag, entries, .. } = stored.info;
+        let on_damage = OnDamage::Break;
+        let (archive, volumes, memory) = self.shared(made, &missing, Some(&etag), on_damage, party)?;
+        let (len_bytes, etag, memory) = (Some(len_bytes), Some(etag), Some(memory));
+        Ok(Arc::new(BulkPlan { archive, volumes, len_bytes, etag, missing, entries, started, on_damage, memory }))
     }
 
     /// The description of a selection. Errors are those of [`Volumes::selection`].
@@ -336,7 +346,8 @@ impl Volumes {
         let put_in = |partition, rows| Step::Put { table: Table::Selections, partition, rows };
         let put = |rows| put_in(partition.clone(), rows);
         let forgotten_at = Some(self.forgotten_at(info));
-        let encoded = StoredPlan::encode(plan)?;
+        let form = self.plan_form();
+        let encoded = form.encode(plan)?;
         let chunks: Vec<&[u8]> = encoded.chunks(CHUNK_BYTES).collect();
         let chunk_count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
         let stored = StoredInfo {
@@ -350,7 +361,7 @@ impl Volumes {
         for (chunks, first) in chunks.chunks(CHUNKS_AT_ONCE).zip((0..).step_by(CHUNKS_AT_ONCE)) {
             let chunk = |(chunk, number): (&&[u8], u32)| NewRow {
                 expires_at: forgotten_at,
-                ..NewRow::new(chunk_key(number), envelope::seal(ValueKind::PlanChunk, chunk))
+                ..NewRow::new(chunk_key(number), form.seal(chunk))
             };
             let rows = chunks.iter().zip(first..).map(chunk).collect();
             self.heads
@@ -365,6 +376,11 @@ impl Volumes {
         };
         let own = Step::Put { table: Table::Selections, partition: owner_partition(&info.owner), rows: vec![owned] };
         self.heads.put_acknowledged(Class::Description, vec![own, put(vec![complete])]).await
+    }
+
+    /// The form in which plans are stored now.
+    fn plan_form(&self) -> PlanForm {
+        PlanForm::at(self.heads.store().level())
     }
 
     /// When all rows of a selection have expired.
@@ -406,21 +422,27 @@ impl Volumes {
     }
 
     /// The plan of a selection. Missing or wrong rows are read again, strongly, before they count
-    /// as damaged.
-    async fn stored_plan(&self, stored: &StoredInfo) -> ObjectsResult<StoredPlan> {
-        match self.stored_plan_at(Strength::Usual, stored).await {
+    /// as damaged. `rows` is the share of memory for them.
+    async fn stored_plan(&self, stored: &StoredInfo, rows: &mut Share) -> ObjectsResult<(Made, Vec<Missing>)> {
+        match self.stored_plan_at(Strength::Usual, stored, rows).await {
             Ok(Some(plan)) => return Ok(plan),
             Err(error) if !error.is_damage() => return Err(error),
             Ok(None) | Err(_) => {}
         }
-        self.stored_plan_at(Strength::Strong, stored).await?.ok_or_else(|| self.missing_chunk(stored))
+        self.stored_plan_at(Strength::Strong, stored, rows).await?.ok_or_else(|| self.missing_chunk(stored))
     }
 
     /// Returns `None` if chunks are missing.
-    async fn stored_plan_at(&self, strength: Strength, stored: &StoredInfo) -> ObjectsResult<Option<StoredPlan>> {
-        let corrupt = |detail: &str| ObjectsError::corrupt(Table::Selections, detail);
-        let mut encoded = Vec::new();
+    async fn stored_plan_at(
+        &self,
+        strength: Strength,
+        stored: &StoredInfo,
+        rows: &mut Share,
+    ) -> ObjectsResult<Option<(Made, Vec<Missing>)>> {
+        rows.resize(rows_bytes(stored))?;
+        let mut encoded = Vec::with_capacity(stored.chunks as usize * CHUNK_BYTES);
         let mut read = 0;
+        let mut form = None;
         for partition in chunk_partitions(&stored.info.id, stored.chunks) {
             let mut scan = Some(Scan::prefix(row::CHUNK, SCAN_BYTES));
             while let Some(range) = scan {
@@ -430,18 +452,21 @@ impl Volumes {
                     if row.sort != chunk_key(read) {
                         return Ok(None);
                     }
-                    let chunk = envelope::open(ValueKind::PlanChunk, &row.value)
-                        .map_err(|error| corrupt(&error.to_string()))?;
+                    let (of_chunk, chunk) = PlanForm::open(&row.value)?;
+                    if *form.get_or_insert(of_chunk) != of_chunk {
+                        let detail = "chunks of a selection are of different versions";
+                        return Err(ObjectsError::corrupt(Table::Selections, detail));
+                    }
                     encoded.extend_from_slice(&chunk);
                     read += 1;
                 }
                 scan = range.resumed(page.next);
             }
         }
-        if read != stored.chunks {
-            return Ok(None);
-        }
-        StoredPlan::decode(&encoded).map(Some)
+        let Some(form) = form.filter(|_| read == stored.chunks) else { return Ok(None) };
+        // What is made of them takes about as much, and is held beside them.
+        rows.resize(2 * encoded.len() as u64)?;
+        form.decode(&encoded).map(Some)
     }
 
     /// The error for a missing chunk. Between two data centers of which one is the heads' home, the
@@ -496,8 +521,7 @@ impl Volumes {
                 let call = self.heads.call(Class::Description);
                 let page = self.heads.store().scan(call, Table::Selections, &partition, range.clone()).await?;
                 for row in &page.rows {
-                    let chunk = envelope::open(ValueKind::PlanChunk, &row.value);
-                    let chunk = chunk.map_err(|error| ObjectsError::corrupt(Table::Selections, &error.to_string()))?;
+                    let (_, chunk) = PlanForm::open(&row.value)?;
                     self.unpin(&volumes.take(&chunk)?, id).await?;
                 }
                 scan = range.resumed(page.next);
@@ -508,6 +532,11 @@ impl Volumes {
             false => Err(ObjectsError::corrupt(Table::Selections, "chunks of a selection are missing")),
         }
     }
+}
+
+/// The most bytes of the rows of a plan.
+fn rows_bytes(stored: &StoredInfo) -> u64 {
+    u64::from(stored.chunks) * CHUNK_BYTES as u64
 }
 
 fn describe(

@@ -21,23 +21,22 @@ type WeakContents = (Weak<Archive>, Weak<[PlannedVolume]>, Weak<Share>);
 pub(crate) struct SharedPlans(Mutex<HashMap<String, WeakContents>>);
 
 impl SharedPlans {
-    /// Returns the contents that are in use under this tag. If there are none, shares the given
-    /// ones, with the share of memory that `reserve` takes for them.
-    pub(crate) fn share<E>(
-        &self,
-        etag: &str,
-        archive: Arc<Archive>,
-        volumes: Arc<[PlannedVolume]>,
-        reserve: impl FnOnce() -> Result<Share, E>,
-    ) -> Result<Contents, E> {
+    /// The contents that are in use under this tag, if there are any.
+    pub(crate) fn held(&self, etag: &str) -> Option<Contents> {
+        self.0.lock().get(etag).and_then(upgrade)
+    }
+
+    /// Shares contents under their tag, unless others are in use under it meanwhile: then returns
+    /// those.
+    pub(crate) fn share(&self, etag: &str, contents: Contents) -> Contents {
         let mut plans = self.0.lock();
         if let Some(held) = plans.get(etag).and_then(upgrade) {
-            return Ok(held);
+            return held;
         }
         plans.retain(|_, (archive, ..)| archive.strong_count() > 0);
-        let share = Arc::new(reserve()?);
-        plans.insert(etag.to_owned(), (Arc::downgrade(&archive), Arc::downgrade(&volumes), Arc::downgrade(&share)));
-        Ok((archive, volumes, share))
+        let (archive, volumes, share) = &contents;
+        plans.insert(etag.to_owned(), (Arc::downgrade(archive), Arc::downgrade(volumes), Arc::downgrade(share)));
+        contents
     }
 }
 
@@ -58,8 +57,8 @@ mod tests {
     fn share(plans: &SharedPlans, memory: &Memory, etag: &str) -> Contents {
         let archive =
             Archive { layout: Layout::Pages, level: Level::Frames, groups: vec![], errors: None, descriptors: false };
-        let reserve = || memory.try_reserve(&Party::Local, 1_000);
-        plans.share(etag, Arc::new(archive), Vec::new().into(), reserve).unwrap()
+        let reserved = Arc::new(memory.try_reserve(&Party::Local, 1_000).unwrap());
+        plans.share(etag, (Arc::new(archive), Vec::new().into(), reserved))
     }
 
     #[test]
@@ -69,9 +68,11 @@ mod tests {
             (share(&plans, &memory, "a"), share(&plans, &memory, "a"), share(&plans, &memory, "b"));
         assert!(Arc::ptr_eq(&first.0, &second.0) && Arc::ptr_eq(&first.1, &second.1));
         assert!(!Arc::ptr_eq(&first.0, &other.0));
+        assert!(plans.held("a").is_some_and(|held| Arc::ptr_eq(&first.0, &held.0)));
         assert_eq!(memory.taken_bytes(), 2_000);
 
         drop((first, second));
+        assert!(plans.held("a").is_none());
         assert_eq!(memory.taken_bytes(), 1_000);
         let _next = share(&plans, &memory, "c");
         assert_eq!(plans.0.lock().len(), 2, "what nobody reads any more is forgotten");

@@ -202,7 +202,7 @@ impl PlanSource {
     /// since.
     pub(super) fn errors_with_left_out(&self) -> Option<Bytes> {
         let left_out = self.left_out.lock();
-        let late = error_text(left_out.iter())?;
+        let late = error_text(&left_out)?;
         let Some(early) = &self.archive.errors else { return Some(late) };
         // Both begin with the heading, which is needed once.
         let heading_end = late.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);

@@ -30,7 +30,7 @@ pub struct Download {
 }
 
 impl Download {
-    pub(super) fn plan(&self) -> &BulkPlan {
+    pub(super) fn plan(&self) -> &Arc<BulkPlan> {
         &self.plan
     }
 
@@ -66,7 +66,7 @@ impl Download {
         let windows = handle.windows(plan, &range, &requester.party()).await?;
         let (handle, requester) = (handle.clone(), requester.clone());
         let source = Arc::new(PlanSource::for_stream(handle, plan, requester, AuditAction::Accessed, windows));
-        let pieces = pieces(plan, source, range);
+        let pieces = pieces(plan.clone(), source, range);
         // Recompression takes time, which is better spent before the client waits.
         let takes_time = matches!(plan.archive.level, Level::Recompressed(_));
         Ok(if takes_time { admission.run_ahead(pieces) } else { admission.run_along(pieces) })
@@ -114,23 +114,38 @@ impl Volumes {
         let auditor = self.audit.auditor();
         auditor.check_lag()?;
         let party = requester.party();
-        let admission = self.inner.fairness.admit(party.clone())?;
-        let _turn = self.inner.fairness.recording_turn(&party).await?;
-        let found = BulkPlan::audited(&plan.archive, 0..plan.archive.groups.len())?;
-        auditor.requested(requester, plan.etag.as_deref(), found.into_iter().chain(plan.audited_missing())).await?;
+        let admission = self.inner.fairness.admit(party)?;
+        self.plan_requested(plan, requester).await?;
         Ok(admission)
+    }
+
+    /// Records a request for what a plan has, and what it lacks. Refused while the audit lags.
+    pub async fn plan_requested(&self, plan: &BulkPlan, requester: &Requester) -> ObjectsResult<()> {
+        let _turn = self.inner.fairness.recording_turn(&requester.party()).await?;
+        self.audit.auditor().requested(requester, plan.etag.as_deref(), plan.asked()?).await
+    }
+
+    /// Records a new selection of what a plan has, and what it lacks. Refused while the audit lags.
+    pub async fn plan_selected(&self, plan: &BulkPlan, requester: &Requester) -> ObjectsResult<()> {
+        let _turn = self.inner.fairness.recording_turn(&requester.party()).await?;
+        self.audit.auditor().selected(requester, plan.etag.as_deref(), plan.asked()?).await
     }
 }
 
 /// The archive's bytes. Whatever ends them, noticed damage is marked before the end is reported.
+/// They hold the plan, with its shares of memory, as long as they are read.
 fn pieces(
-    plan: &BulkPlan,
+    plan: Arc<BulkPlan>,
     source: Arc<PlanSource>,
     range: Range<u64>,
 ) -> impl Stream<Item = ObjectsResult<Bytes>> + Send + 'static {
     let at_the_end = source.clone();
-    let marked = futures::stream::once(async move { at_the_end.mark_noticed().await });
-    let pieces = pack::stream(plan.archive.clone(), source.clone(), range).then(move |piece| {
+    let archive = plan.archive.clone();
+    let marked = futures::stream::once(async move {
+        at_the_end.mark_noticed().await;
+        drop(plan);
+    });
+    let pieces = pack::stream(archive, source.clone(), range).then(move |piece| {
         let source = source.clone();
         async move {
             match piece {

@@ -34,6 +34,7 @@ impl Download {
         let (handle, requester) = (self.handle().clone(), self.requester().clone());
         let source = PlanSource::for_stream(handle, plan, requester, AuditAction::Accessed, windows);
         let texts = Texts {
+            _plan: plan.clone(),
             source: Arc::new(source),
             groups: plan.archive.groups.len(),
             group: 0,
@@ -49,6 +50,8 @@ impl Download {
 
 /// The progress of a stream of texts.
 struct Texts {
+    /// It has its shares of memory as long as they are read.
+    _plan: Arc<BulkPlan>,
     source: Arc<PlanSource>,
     groups: usize,
     group: usize,

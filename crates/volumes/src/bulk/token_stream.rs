@@ -11,6 +11,7 @@ use heads::revision::RevisionId;
 use pack::{FrameError, PageMember, Pass, Source, ZipEntry, ZipEntryError, ZipWriter};
 
 use super::errors::{Missing, MissingPart, MissingReason};
+use super::planned::BulkPlan;
 use super::request::{BulkRequest, OnDamage};
 use super::source::PlanSource;
 use super::token_counts::{TokenCount, TokenCounter, TokenOrder, Tokenization};
@@ -24,6 +25,9 @@ const ENTRIES_MAX: u64 = 500_000;
 
 /// Pages that are counted in one job.
 const PAGES_AT_ONCE: u32 = 256;
+
+/// Rows about what is known to be missing that are made at once.
+const KNOWN_AT_ONCE: usize = 64;
 
 /// A request for token counts.
 #[derive(Clone, Debug)]
@@ -93,12 +97,10 @@ impl Volumes {
             tokenization: request.tokenization,
             out: Some(match request.rows {
                 None => Out::Zip(ZipWriter::new()),
-                Some(rows) => {
-                    let known = known(&plan.missing, request.level).into_iter().map(|missing| rows.missing(&missing));
-                    let text = std::iter::once(rows.begin()).chain(known).flatten().collect();
-                    Out::Rows { rows, text }
-                }
+                Some(rows) => Out::Rows { text: rows.begin(), rows },
             }),
+            plan,
+            known: 0,
             group: 0,
             page: 0,
             counter: TokenCounter::new(request.tokenization),
@@ -107,20 +109,24 @@ impl Volumes {
     }
 }
 
-/// What is missing before anything is counted: of a volume that is counted as a whole, one part
-/// says it.
-fn known(missing: &[Missing], level: TokenLevel) -> Vec<Missing> {
-    let mut known = missing.to_vec();
-    if level == TokenLevel::Volume {
-        known.iter_mut().for_each(|missing| missing.part = MissingPart::Volume);
-        known.dedup_by(|a, b| a.volume == b.volume);
+/// What is missing before anything is counted, from the place `at` on, and the place behind it. Of
+/// a volume that is counted as a whole, one part says it.
+fn known(missing: &[Missing], at: usize, level: TokenLevel) -> Option<(Missing, usize)> {
+    let first = missing.get(at)?;
+    if level == TokenLevel::Page {
+        return Some((first.clone(), at + 1));
     }
-    known
+    let of_volume = missing[at..].iter().take_while(|missing| missing.volume == first.volume).count();
+    Some((Missing { part: MissingPart::Volume, ..first.clone() }, at + of_volume))
 }
 
 /// The progress of counting.
 struct Counting {
     source: Arc<PlanSource>,
+    /// It has its shares of memory as long as counts are made.
+    plan: Arc<BulkPlan>,
+    /// How much of what the plan lacks has its rows.
+    known: usize,
     groups: usize,
     errors: Option<Bytes>,
     level: TokenLevel,
@@ -212,6 +218,9 @@ struct Counted {
 impl Counting {
     /// Returns the next bytes and the progress after them.
     async fn next(mut self) -> ObjectsResult<Option<(Bytes, Self)>> {
+        if let Some(ready) = self.rows_of_known() {
+            return Ok(Some((ready, self)));
+        }
         while self.out.is_some() && self.group < self.groups {
             self.advance().await?;
             let ready = self.out.as_mut().map(Out::take).unwrap_or_default();
@@ -232,6 +241,18 @@ impl Counting {
             zip.add(&ZipEntry::deflated("ERROR.err", &errors).map_err(not_an_entry)?);
         }
         Ok(Some((zip.finish(), self)))
+    }
+
+    /// The next rows about what the plan lacks, before all others.
+    fn rows_of_known(&mut self) -> Option<Bytes> {
+        let Some(Out::Rows { rows, text }) = &mut self.out else { return None };
+        let before = self.known;
+        for _ in 0..KNOWN_AT_ONCE {
+            let Some((missing, next)) = known(&self.plan.missing, self.known, self.level) else { break };
+            text.extend(rows.missing(&missing));
+            self.known = next;
+        }
+        (self.known > before).then(|| std::mem::take(text).into())
     }
 
     /// Counts some pages, or finishes a volume.
@@ -386,7 +407,16 @@ mod tests {
         let (one, two) = (MissingPart::Page(1), MissingPart::Page(2));
         let all = [missing("a.a", one), missing("a.a", two), missing("a.b", one)];
         let whole = MissingPart::Volume;
-        assert_eq!(known(&all, TokenLevel::Volume), [missing("a.a", whole), missing("a.b", whole)]);
-        assert_eq!(known(&all, TokenLevel::Page), all);
+        let known = |level| {
+            let mut at = 0;
+            let next = || {
+                let (missing, next) = super::known(&all, at, level)?;
+                at = next;
+                Some(missing)
+            };
+            std::iter::from_fn(next).collect::<Vec<_>>()
+        };
+        assert_eq!(known(TokenLevel::Volume), [missing("a.a", whole), missing("a.b", whole)]);
+        assert_eq!(known(TokenLevel::Page), all);
     }
 }

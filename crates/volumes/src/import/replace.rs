@@ -2,9 +2,9 @@
 //! frame. Only the new frame is compressed. A version is restored in the same way, from its frames
 //! alone. Each frame that is reused is inflated once, so that damage is not passed on as sound.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use hathi::{Mets, Page, Seq};
+use hathi::{Mets, MetsPage, Page, Seq};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::HeadRow;
 use heads::revision::RevisionId;
@@ -18,6 +18,7 @@ use crate::damage::WHOLE_VOLUME;
 use crate::directory::{FIXITY_SEGMENT_PAGES, PageFixity};
 use crate::handle::Volumes;
 use crate::read::Volume;
+use crate::waiting::{Caller, Waiting};
 
 /// The new content of a member.
 #[derive(Clone, Debug)]
@@ -25,7 +26,8 @@ pub enum Replacement {
     /// The text of the page with this sequence. The size and digest in METS stay as they are.
     Page(Seq, Vec<u8>),
     /// The METS. Order, labels and features of the pages follow it. It must name exactly the
-    /// present files, each once.
+    /// present files, each as often as it is a page. The pages of one file, whose texts may differ
+    /// since one was replaced, are told apart by their sequences.
     Mets(Vec<u8>),
 }
 
@@ -49,16 +51,20 @@ impl Volumes {
     pub async fn replace_member(&self, volume: &Volume, replacement: Replacement) -> ObjectsResult<RevisionId> {
         let (handle, volume) = (self.clone(), volume.clone());
         self.heads.store().check_home()?;
+        let (caller, waiting) = Caller::new();
         let work = move || async move {
+            let replacing = Replacing { handle: &handle, volume: &volume, waiting: &waiting };
             for _ in 0..ATTEMPTS_MAX {
-                let replaced = Replacing { handle: &handle, volume: &volume }.attempt(Some(&replacement)).await?;
+                let replaced = replacing.attempt(Some(&replacement)).await?;
                 if let Some(revision) = replaced {
                     return Ok(revision);
                 }
             }
             Err(ObjectsError::Conflict(format!("a change of {} was fenced off again and again", volume.id)))
         };
-        self.heads.surroundings().compute.drive(work).await
+        let replaced = self.heads.surroundings().compute.drive(work).await;
+        drop(caller);
+        replaced
     }
 
     /// Makes an earlier version of a volume the current one: a new revision with a copy of its
@@ -70,16 +76,20 @@ impl Volumes {
     pub async fn restore(&self, version: &Volume) -> ObjectsResult<RevisionId> {
         let (handle, volume) = (self.clone(), version.clone());
         self.heads.store().check_home()?;
+        let (caller, waiting) = Caller::new();
         let work = move || async move {
+            let restoring = Replacing { handle: &handle, volume: &volume, waiting: &waiting };
             for _ in 0..ATTEMPTS_MAX {
-                let restored = Replacing { handle: &handle, volume: &volume }.attempt(None).await?;
+                let restored = restoring.attempt(None).await?;
                 if let Some(revision) = restored {
                     return Ok(revision);
                 }
             }
             Err(ObjectsError::Conflict(format!("restoring {} was fenced off again and again", volume.id)))
         };
-        self.heads.surroundings().compute.drive(work).await
+        let restored = self.heads.surroundings().compute.drive(work).await;
+        drop(caller);
+        restored
     }
 }
 
@@ -88,6 +98,8 @@ struct Replacing<'a> {
     handle: &'a Volumes,
     /// The version whose members are reused.
     volume: &'a Volume,
+    /// Whether the caller still waits. The work ends at the next page if not.
+    waiting: &'a Waiting,
 }
 
 impl Replacing<'_> {
@@ -152,23 +164,43 @@ impl Replacing<'_> {
                 if mets.id.as_deref().is_some_and(|said| said != id.as_str()) {
                     return Err(ObjectsError::Conflict(format!("the METS is of another volume than {id}")));
                 }
-                let places: HashMap<&str, usize> =
-                    current.iter().enumerate().map(|(index, (_, known))| (known.file_name.as_str(), index)).collect();
-                let mut planned = Vec::with_capacity(mets.pages.len());
-                for page in mets.pages {
-                    let index = *places.get(page.file_name.as_str()).ok_or_else(|| {
-                        ObjectsError::Conflict(format!("the METS names {}, which {id} does not have", page.file_name))
-                    })?;
-                    planned.push(Planned { index, seq: page.seq.get(), label: page.label, features: page.features });
-                }
-                // Each file is a page once in a METS, so equal numbers mean that all are named.
-                if planned.len() != current.len() {
-                    let (named, there) = (planned.len(), current.len());
-                    return Err(ObjectsError::Conflict(format!("the METS names {named} of the {there} pages of {id}")));
-                }
-                Ok(planned)
+                let indices = self.present(&mets.pages, current)?;
+                let planned = |(page, index): (MetsPage, usize)| {
+                    let MetsPage { seq, label, features, .. } = page;
+                    Planned { index, seq: seq.get(), label, features }
+                };
+                Ok(mets.pages.into_iter().zip(indices).map(planned).collect())
             }
         }
+    }
+
+    /// For each page of a METS, the index of the present page that it is: one of its file, and each
+    /// once. Of several pages of a file it is the one with the same sequence, if there is one. The
+    /// others follow each other in the same order.
+    fn present(&self, pages: &[MetsPage], current: &[(Entry, PageFixity)]) -> ObjectsResult<Vec<usize>> {
+        let id = &self.volume.id;
+        let mut left: HashMap<&str, BTreeMap<u32, usize>> = HashMap::new();
+        for (index, (entry, known)) in current.iter().enumerate() {
+            left.entry(known.file_name.as_str()).or_default().insert(entry.seq, index);
+        }
+        let with_this_seq = |page: &MetsPage| left.get_mut(page.file_name.as_str())?.remove(&page.seq.get());
+        let mut found: Vec<Option<usize>> = pages.iter().map(with_this_seq).collect();
+        for (page, found) in pages.iter().zip(&mut found).filter(|(_, found)| found.is_none()) {
+            let name = &page.file_name;
+            let of_file = left
+                .get_mut(name.as_str())
+                .ok_or_else(|| ObjectsError::Conflict(format!("the METS names {name}, which {id} does not have")))?;
+            let next = of_file.pop_first().ok_or_else(|| {
+                ObjectsError::Conflict(format!("the METS names {name} for more pages than {id} has of it"))
+            })?;
+            *found = Some(next.1);
+        }
+        let found: Vec<usize> = found.into_iter().flatten().collect();
+        if found.len() != current.len() {
+            let (named, there) = (found.len(), current.len());
+            return Err(ObjectsError::Conflict(format!("the METS names {named} of the {there} pages of {id}")));
+        }
+        Ok(found)
     }
 
     /// Packs the pages, and returns the digest by which an import recognises them.
@@ -181,6 +213,7 @@ impl Replacing<'_> {
     ) -> ObjectsResult<[u8; 32]> {
         let mut digest = Sha256::new();
         for Planned { index, seq, label, features } in pages {
+            self.waiting.check()?;
             let (entry, known) = &current[index];
             let (size, crc32) = match replacement {
                 Some(Replacement::Page(replaced, text)) if replaced.get() == seq => {
