@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use serde::Serialize;
 
 use crate::digest;
-use crate::error::{BackupError, BackupResult};
-use crate::file::open_regular;
+use crate::error::{BackupError, BackupResult, io_error};
+use crate::file::{open_regular, require_folder};
 use crate::folder::{Backups, SET_ASIDE};
 use crate::manifest::{Entry, Line};
 
@@ -90,7 +91,7 @@ impl Backups {
         let read = open_regular(&path).and_then(|mut file| digest::of(&mut file, took));
         match read {
             Ok(digests) if digests.sha256 == entry.sha256 && digests.bytes == entry.bytes => None,
-            Ok(_) if sets_aside => match fs::rename(&path, path.with_extension(SET_ASIDE)) {
+            Ok(_) if sets_aside => match set_aside(&path) {
                 Ok(()) => Some("it is damaged, and was set aside".to_owned()),
                 Err(error) => Some(format!("it is damaged, and cannot be set aside: {error}")),
             },
@@ -100,4 +101,10 @@ impl Backups {
             Err(error) => Some(format!("it cannot be read: {error}")),
         }
     }
+}
+
+/// Renames a damaged file, so that no backup takes it for what its name says.
+fn set_aside(path: &Path) -> BackupResult<()> {
+    path.parent().map_or(Ok(()), require_folder)?;
+    fs::rename(path, path.with_extension(SET_ASIDE)).map_err(|source| io_error("renaming", path, source))
 }

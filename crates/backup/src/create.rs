@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 
 use crate::digest::{self, CopyError, Digests};
 use crate::error::{BackupError, BackupResult, io_error};
-use crate::file::{create, create_or_open, make_folders, remove, sync_all, sync_folder};
-use crate::folder::Backups;
+use crate::file::{OpenFolder, create, create_or_open, make_folders, remove, require_folder, sync_all, sync_folder};
+use crate::folder::{Backups, COPIED, is_description, order_of};
 use crate::manifest::{End, Entry, FORM, Header, Known, Line, Reader, Summary};
 use crate::source::{Found, FoundFile, Source};
 
@@ -19,6 +19,9 @@ const WAITING_BYTES: usize = 1 << 20;
 
 /// Bytes after which what was copied is made durable, and listed for a later backup.
 const SYNCED_BYTES: u64 = 1 << 30;
+
+/// So many backups can be made in one second.
+const NUMBERED_MAX: u32 = 10_000;
 
 /// How a backup is made.
 #[derive(Clone, Debug)]
@@ -60,7 +63,8 @@ struct Making<'a> {
 impl Backups {
     /// Makes a backup of a cut. `took` learns of bytes that were copied, or that were there.
     ///
-    /// Errors: [`BackupError::DamagedSource`] if the bytes of a file are not those that the engine
+    /// Errors: [`BackupError::Clock`] if the newest backup is of a later time;
+    /// [`BackupError::DamagedSource`] if the bytes of a file are not those that the engine
     /// wrote; [`BackupError::OtherStore`] if the folder has backups of another store;
     /// [`BackupError::Full`]. There is no backup then, and the next one uses what was copied.
     pub fn create(&self, source: &Source, options: &Options, took: &mut dyn FnMut(u64)) -> BackupResult<Created> {
@@ -70,6 +74,7 @@ impl Backups {
         lock.try_lock().map_err(|_| BackupError::Busy("another backup is being made there".to_owned()))?;
         let store = source.cut().store.clone();
         self.refuse_other_stores(&store)?;
+        self.require_order(&options.id)?;
         let left = left_behind(&unfinished)?;
         let readers = left.iter().filter_map(|path| Reader::open(path).ok()).filter(|left| left.header.store == store);
         let known = self.newest()?.into_iter().chain(readers).map(Known::new).collect();
@@ -126,26 +131,28 @@ impl Backups {
         }
     }
 
-    /// An id that neither a backup has nor one that did not end.
+    /// An id that neither a backup has nor one that did not end, and that is behind all others.
     fn free_id(&self, wanted: &str, left: &[PathBuf]) -> BackupResult<String> {
         let mut ids = self.ids()?;
+        let newest = ids.last().cloned();
         ids.extend(left.iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())));
-        let numbered = (2..).map(|number| format!("{wanted}-{number}"));
-        let mut free = [wanted.to_owned()].into_iter().chain(numbered).filter(|id| !ids.contains(id));
+        let numbered = (2..=NUMBERED_MAX).map(|number| format!("{wanted}-{number}"));
+        let is_last = |id: &str| newest.as_deref().is_none_or(|newest| order_of(id) > order_of(newest));
+        let mut free = [wanted.to_owned()].into_iter().chain(numbered).filter(|id| !ids.contains(id) && is_last(id));
         free.next().ok_or_else(|| BackupError::Busy("there is no free name".to_owned()))
     }
 }
 
-/// The descriptions of backups that did not end, oldest first. Other leftovers are deleted.
+/// The descriptions of backups that did not end, oldest first. What one of them was copying is
+/// deleted.
 fn left_behind(unfinished: &Path) -> BackupResult<Vec<PathBuf>> {
-    let listing = |source| io_error("listing", unfinished, source);
+    let unfinished = OpenFolder::open(unfinished)?;
     let mut left = Vec::new();
-    for entry in fs::read_dir(unfinished).map_err(listing)? {
-        let path = entry.map_err(listing)?.path();
-        if path.extension().is_some_and(|extension| extension == "jsonl") {
-            left.push(path);
-        } else if !path.ends_with("lock") {
-            fs::remove_file(&path).map_err(|source| io_error("removing", &path, source))?;
+    for name in unfinished.names()? {
+        match unfinished.file_len(&name)? {
+            Some(_) if is_description(&name) => left.push(unfinished.path().join(name)),
+            Some(_) if name == COPIED => unfinished.remove(&name)?,
+            _ => {}
         }
     }
     left.sort_unstable();
@@ -208,7 +215,7 @@ impl Making<'_> {
         let from = self.source.place(&file);
         let reading = |error| io_error("reading", &from, error);
         let mut bytes = self.source.read(&file).map_err(reading)?;
-        let copied = self.backups.unfinished().join("copied");
+        let copied = self.backups.unfinished().join(COPIED);
         remove(&copied)?;
         // Any other file may change.
         let is_linked = self.links && (file.checksum.is_some() || file.path.starts_with("contents/"));
@@ -227,7 +234,10 @@ impl Making<'_> {
         }
         let place = self.backups.file(&digests.sha256);
         let moving = |error| io_error("making", &place, error);
-        place.parent().map_or(Ok(()), make_folders).map_err(moving)?;
+        if let Some(shard) = place.parent() {
+            make_folders(shard).map_err(moving)?;
+            require_folder(shard)?;
+        }
         if is_linked {
             fs::hard_link(&from, &copied).map_err(|error| io_error("linking to", &copied, error))?;
         }

@@ -1,14 +1,15 @@
 //! Deletes backups, and files that no backup has.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
 
 use crate::error::{BackupError, BackupResult, io_error};
-use crate::file::sync_folder;
-use crate::folder::{Backups, SET_ASIDE};
+use crate::file::{OpenFolder, sync_folder};
+use crate::folder::{Backups, SET_ASIDE, is_left_behind};
 use crate::manifest::Line;
 
 /// What was deleted.
@@ -27,8 +28,11 @@ impl Backups {
     /// it is interrupted, the next deletion does the rest. The folder is open for
     /// [`Access::Delete`](crate::Access).
     ///
-    /// Errors: as of reading the backups that are left, before anything is deleted: a file is
-    /// deleted only if it is certain that no backup has it.
+    /// Only regular files with the names of what this program makes are deleted.
+    ///
+    /// Errors: as of reading the backups that are left, and [`BackupError::NoBackups`] if there is
+    /// a link in the place of a folder, before anything is deleted: a file is deleted only if it is
+    /// certain that no backup has it.
     pub fn delete(&self, ids: &[String]) -> BackupResult<Deleted> {
         let all = self.ids()?;
         if let Some(absent) = ids.iter().find(|id| !all.contains(id)) {
@@ -42,6 +46,7 @@ impl Backups {
                 used.extend(digest_of(&entry.sha256));
             }
         }
+        let (shards, unfinished) = (self.shards()?, OpenFolder::open(&self.unfinished())?);
         for id in ids {
             let path = self.manifest(id);
             fs::remove_file(&path).map_err(|source| io_error("removing", &path, source))?;
@@ -49,40 +54,46 @@ impl Backups {
         // Before their files: no backup ever lacks some.
         sync_folder(&self.manifests())?;
         let mut deleted = Deleted { backups: ids.to_vec(), ..Deleted::default() };
-        self.delete_unused(&used, &mut deleted)?;
-        self.delete_unfinished()?;
+        shards.iter().try_for_each(|shard| delete_unused(shard, &used, &mut deleted))?;
+        delete_unfinished(&unfinished)?;
         Ok(deleted)
     }
 
-    fn delete_unused(&self, used: &HashSet<[u8; 32]>, deleted: &mut Deleted) -> BackupResult<()> {
-        let files = self.files();
-        let listing = |source| io_error("listing", &files, source);
-        for shard in fs::read_dir(&files).map_err(listing)? {
-            for file in fs::read_dir(shard.map_err(listing)?.path()).map_err(listing)? {
-                let file = file.map_err(listing)?;
-                let name = file.file_name();
-                let digest = digest_of_file(Path::new(&name));
-                let is_used = digest.is_some_and(|digest| used.contains(&digest));
-                if !is_used {
-                    deleted.files += 1;
-                    deleted.bytes += file.metadata().map_or(0, |metadata| metadata.len());
-                    fs::remove_file(file.path()).map_err(|source| io_error("removing", &file.path(), source))?;
-                }
-            }
-        }
-        Ok(())
+    /// The folders that files are in.
+    fn shards(&self) -> BackupResult<Vec<OpenFolder>> {
+        let files = OpenFolder::open(&self.files())?;
+        let names = files.names()?.into_iter().filter(|name| is_shard(name));
+        names.map(|name| files.folder(&name)).collect()
     }
+}
 
-    /// What backups left that did not end: nobody makes one now, and their files are gone.
-    fn delete_unfinished(&self) -> BackupResult<()> {
-        let unfinished = self.unfinished();
-        let listing = |source| io_error("listing", &unfinished, source);
-        for entry in fs::read_dir(&unfinished).map_err(listing)? {
-            let path = entry.map_err(listing)?.path();
-            fs::remove_file(&path).map_err(|source| io_error("removing", &path, source))?;
+/// Deletes the files in a folder that no backup uses.
+fn delete_unused(shard: &OpenFolder, used: &HashSet<[u8; 32]>, deleted: &mut Deleted) -> BackupResult<()> {
+    for name in shard.names()? {
+        let is_unused = digest_of_file(Path::new(&name)).is_some_and(|digest| !used.contains(&digest));
+        if is_unused && let Some(len) = shard.file_len(&name)? {
+            shard.remove(&name)?;
+            deleted.files += 1;
+            deleted.bytes += len;
         }
-        Ok(())
     }
+    Ok(())
+}
+
+/// Deletes what backups left that did not end: nobody makes one now, and their files are gone.
+fn delete_unfinished(unfinished: &OpenFolder) -> BackupResult<()> {
+    for name in unfinished.names()? {
+        if is_left_behind(&name) && unfinished.file_len(&name)?.is_some() {
+            unfinished.remove(&name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name is the first byte of a digest.
+fn is_shard(name: &OsStr) -> bool {
+    let mut byte = [0; 1];
+    name.to_str().is_some_and(|name| hex::decode_to_slice(name, &mut byte).is_ok())
 }
 
 /// The digest that the name of a file has; one that was set aside still has it.

@@ -36,6 +36,18 @@ pub enum BackupError {
         /// Its data folder, as it was named then.
         folder: String,
     },
+    /// The newest backup is of a later time than now.
+    #[error(
+        "the newest backup is {newest}, and a backup of this moment would be {now}: the clock of this machine is wrong, \
+         or was when that backup was made. If the clock is right now, delete that backup by its id (penates backup \
+         delete), or name another folder"
+    )]
+    Clock {
+        /// The id of the newest backup.
+        newest: String,
+        /// The id that a backup of this moment has.
+        now: String,
+    },
     /// There is no such backup.
     #[error("there is no backup {0}; `penates backup list` lists them")]
     Absent(String),

@@ -1,11 +1,12 @@
 //! A folder of backups: its form, its locks and its backups.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{BackupError, BackupResult, io_error};
-use crate::file::{create, create_or_open, make_folders, remove, sync_folder};
+use crate::file::{create, create_or_open, make_folders, remove, require_folder, sync_folder};
 use crate::manifest::{Reader, Summary};
 
 /// The file that says what the folder is.
@@ -16,6 +17,9 @@ const FORM: &str = "penates-backups 1\n";
 
 /// The extension of files that were set aside.
 pub(crate) const SET_ASIDE: &str = "damaged";
+
+/// The file in the folder `unfinished` that a backup under way copies to.
+pub(crate) const COPIED: &str = "copied";
 
 /// What somebody wants to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +44,8 @@ pub struct Backups {
 impl Backups {
     /// Opens a folder of backups.
     ///
-    /// Errors: [`BackupError::NoBackups`] if it is none, or a later program has made it;
+    /// Errors: [`BackupError::NoBackups`] if it is none, if a later program has made it, or if it
+    /// has a link in the place of a folder in which files are made or deleted;
     /// [`BackupError::Busy`] if somebody deletes backups, or if backups are to be deleted that
     /// somebody uses.
     pub fn open(path: &Path, access: Access) -> BackupResult<Self> {
@@ -57,7 +62,13 @@ impl Backups {
             }
             Err(source) => return Err(io_error("reading", &form, source)),
         }
-        Ok(Self { path: path.to_path_buf(), _lock: lock(path, access)? })
+        let opened = Self { path: path.to_path_buf(), _lock: lock(path, access)? };
+        if access != Access::Read {
+            [opened.manifests(), opened.files(), opened.unfinished()]
+                .iter()
+                .try_for_each(|path| require_folder(path))?;
+        }
+        Ok(opened)
     }
 
     /// The path of the folder.
@@ -73,8 +84,21 @@ impl Backups {
             let name = entry.map_err(listing)?.file_name();
             ids.extend(name.to_str().and_then(|name| name.strip_suffix(".jsonl")).map(str::to_owned));
         }
-        ids.sort_unstable();
+        ids.sort_unstable_by(|one, other| order_of(one).cmp(&order_of(other)).then_with(|| one.cmp(other)));
         Ok(ids)
+    }
+
+    /// Refuses what takes the newest backup for the last one if that is of a later time than `now`,
+    /// the id that a backup of this moment has: the clock is wrong, or was then.
+    ///
+    /// Errors: [`BackupError::Clock`].
+    pub fn require_order(&self, now: &str) -> BackupResult<()> {
+        match self.ids()?.pop() {
+            Some(newest) if order_of(&newest).0 > order_of(now).0 => {
+                Err(BackupError::Clock { newest, now: now.to_owned() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A backup in brief. Its description is read whole, and is not damaged then.
@@ -117,6 +141,24 @@ impl Backups {
         let shard = sha256.get(..2).unwrap_or_default();
         self.files().join(shard).join(sha256)
     }
+}
+
+/// What backups are ordered by: the time in an id, and the number among those of the same second.
+pub(crate) fn order_of(id: &str) -> (&str, u64) {
+    match id.split_once('-') {
+        Some((time, number)) => (time, number.parse().unwrap_or(0)),
+        None => (id, 1),
+    }
+}
+
+/// Whether a backup under way makes files with such a name in the folder `unfinished`.
+pub(crate) fn is_left_behind(name: &OsStr) -> bool {
+    name == "lock" || name == COPIED || is_description(name)
+}
+
+/// Whether a name is that of the description of a backup.
+pub(crate) fn is_description(name: &OsStr) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "jsonl")
 }
 
 /// Makes an empty folder of backups. A folder that has something else is left alone.

@@ -17,6 +17,9 @@
 //! What dies half way leaves no file under `backups/`, so nobody takes it for a backup. The next
 //! backup uses what was copied.
 //!
+//! The folders are no links: nothing is made or deleted behind one. Only regular files with such
+//! names are deleted.
+//!
 //! How to read it: [`Backups`] (`folder.rs`) is the folder; `manifest.rs` the description of a
 //! backup; `create.rs`, with `source.rs`, `check.rs`, `restore.rs` and `delete.rs` what is done;
 //! `stream.rs` a backup as one stream; `place.rs` the data folder into which one is restored;

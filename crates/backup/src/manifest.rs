@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Component, Path};
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ use crate::file::open_regular;
 
 /// The form of the lines that this program writes, and the newest that it reads.
 pub(crate) const FORM: u32 = 1;
+
+/// No line is longer: the longest is the header, which has the path of a data folder.
+const LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// What a backup is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +111,18 @@ fn is_digest(sha256: &str) -> bool {
     sha256.len() == 64 && sha256.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+/// Reads a line with its end; behind the last line it is empty. A line that is too long, or is no
+/// text, is an error of the kind [`InvalidData`](io::ErrorKind::InvalidData).
+fn read_line(lines: &mut impl BufRead) -> io::Result<String> {
+    let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
+    let mut line = Vec::new();
+    let read = lines.take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    if read as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") {
+        return Err(invalid(&format!("a line has more than {} KiB", LINE_BYTES_MAX >> 10)));
+    }
+    String::from_utf8(line).map_err(|_| invalid("a line is no text"))
+}
+
 /// Reads the lines of a backup.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -129,8 +144,10 @@ impl Reader {
             file => file.map_err(|source| io_error("opening", path, source))?,
         };
         let mut lines = BufReader::new(file);
-        let mut line = String::new();
-        lines.read_line(&mut line).map_err(|source| io_error("reading", path, source))?;
+        let line = read_line(&mut lines).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => damaged(&error.to_string()),
+            _ => io_error("reading", path, error),
+        })?;
         #[derive(Deserialize)]
         struct Form {
             form: u32,
@@ -152,8 +169,8 @@ impl Reader {
 
     /// The next line. Behind the last one, or where the file was cut, it is an error.
     pub(crate) fn next(&mut self) -> BackupResult<Line> {
-        let mut line = String::new();
-        if self.lines.read_line(&mut line).map_err(|error| self.damaged(error.to_string()))? == 0 {
+        let line = read_line(&mut self.lines).map_err(|error| self.damaged(error.to_string()))?;
+        if line.is_empty() {
             return Err(self.damaged("its end is missing"));
         }
         let read: Line =

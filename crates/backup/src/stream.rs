@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
-use tar::{Archive, Builder, EntryType, Header as TarHeader};
+use tar::{Archive, Builder, Entry as TarEntry, EntryType, Header as TarHeader};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::create::{Created, Options};
@@ -20,6 +20,10 @@ use crate::source::{Found, FoundFile, Source};
 
 /// The name of the description in the archive.
 const DESCRIPTION: &str = "backup.jsonl";
+
+/// The most bytes of a name that is too long for the header of its entry. Paths of stores have far
+/// fewer.
+const NAME_BYTES_MAX: u64 = 64 << 10;
 
 /// What a stream is called in errors.
 const STREAM: &str = "of the stream";
@@ -151,8 +155,8 @@ fn append(
 /// Writes the files of a backup that comes as a stream into a folder, which must be empty or
 /// missing, and compares each with its digest. `took` learns of the bytes that were written.
 ///
-/// Errors: [`BackupError::Damaged`] if the stream ends early, or a file has other bytes. The folder
-/// is then to be deleted.
+/// Errors: [`BackupError::Damaged`] if the stream ends early, a file has other bytes, or it has
+/// entries that [`write_stream`] does not write. The folder is then to be deleted.
 pub fn restore_stream(from: &mut dyn Read, to: &Path, took: &mut dyn FnMut(u64)) -> BackupResult<Restored> {
     let damaged = |what: &str| BackupError::Damaged { backup: STREAM.to_owned(), what: what.to_owned() };
     let reading = |error: io::Error| damaged(&format!("it cannot be read to its end: {error}"));
@@ -160,14 +164,25 @@ pub fn restore_stream(from: &mut dyn Read, to: &Path, took: &mut dyn FnMut(u64))
     make_folders(to).map_err(writing)?;
     let mut found = BufWriter::new(tempfile::tempfile_in(to).map_err(writing)?);
     let mut archive = Archive::new(from);
-    for entry in archive.entries().map_err(reading)? {
+    let mut long_name = None;
+    // Otherwise the library reads names and extensions into memory, however long they say they are.
+    for entry in archive.entries().map_err(reading)?.raw(true) {
         let mut entry = entry.map_err(reading)?;
-        let path = entry.path().map_err(reading)?.to_string_lossy().trim_end_matches('/').to_owned();
+        let kind = entry.header().entry_type();
+        if kind == EntryType::GNULongName {
+            long_name = Some(name_in(&mut entry).map_err(reading)?);
+            continue;
+        }
+        let name = long_name.take().unwrap_or_else(|| entry.header().path_bytes().into_owned());
+        let path = String::from_utf8_lossy(&name).trim_end_matches(['/', '\0']).to_owned();
+        if !matches!(kind, EntryType::Regular | EntryType::Directory) {
+            return Err(damaged(&format!("{path:?} is neither a file nor a folder")));
+        }
         if !is_within(&path) {
             return Err(damaged(&format!("{path:?} is no path of a file of a store")));
         }
         let place = to.join(&path);
-        if entry.header().entry_type() == EntryType::Directory {
+        if kind == EntryType::Directory {
             make_folders(&place).map_err(writing)?;
             continue;
         }
@@ -195,6 +210,19 @@ pub fn restore_stream(from: &mut dyn Read, to: &Path, took: &mut dyn FnMut(u64))
     fs::remove_file(&description).map_err(writing)?;
     sync_all(to)?;
     Ok(summary)
+}
+
+/// The name of the next entry, of an entry that has nothing else.
+fn name_in(entry: &mut TarEntry<'_, impl Read>) -> io::Result<Vec<u8>> {
+    let bytes = entry.size();
+    if bytes > NAME_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a name in it has {bytes} bytes")));
+    }
+    let mut name = Vec::new();
+    match entry.read_to_end(&mut name)? as u64 == bytes {
+        true => Ok(name),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
 }
 
 /// Compares what was found with a description.

@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use backup::{Access, BackupError, BackupResult, Backups, Options, Place, Source, Summary};
 use store::Cut;
+use tar::{EntryType, Header};
 use tempfile::TempDir;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -290,6 +292,95 @@ fn what_a_backup_left_that_is_a_link_to_a_file_of_the_store_is_never_written_to(
 }
 
 #[test]
+fn nothing_is_deleted_behind_a_link_in_the_place_of_a_folder() {
+    let mut subject = Subject::new();
+    subject.create().unwrap();
+    let shards = fs::read_dir(subject.place().join("files")).unwrap().map(|shard| shard.unwrap().file_name());
+    let shards: Vec<_> = shards.collect();
+    let mut names = (0..=u8::MAX).map(|byte| format!("{byte:02x}"));
+    let unused = names.find(|name| !shards.iter().any(|used| *used == **name)).unwrap();
+    let unused = format!("files/{unused}");
+    let others = subject.folder.path().join("others");
+    fs::create_dir(&others).unwrap();
+    // The names of what a backup leaves, and of a file that no backup has.
+    for name in ["letter", "copied", "lock", "1.jsonl", &"ab".repeat(32)] {
+        fs::write(others.join(name), name).unwrap();
+    }
+    let before = fs::read_dir(&others).unwrap().count();
+    for name in ["backups", "files", "unfinished", &unused] {
+        let (path, aside) = (subject.place().join(name), subject.folder.path().join("aside"));
+        let was_there = fs::rename(&path, &aside).is_ok();
+        std::os::unix::fs::symlink(&others, &path).unwrap();
+        let deleted = Backups::open(&subject.place(), Access::Delete).and_then(|backups| backups.delete(&[]));
+        assert!(matches!(deleted, Err(BackupError::NoBackups(_))), "{name}: {deleted:?}");
+        if was_there {
+            let created = subject.create();
+            assert!(matches!(created, Err(BackupError::NoBackups(_))), "{name}: {created:?}");
+        }
+        assert_eq!(fs::read_dir(&others).unwrap().count(), before, "{name}");
+        fs::remove_file(&path).unwrap();
+        if was_there {
+            fs::rename(&aside, &path).unwrap();
+        }
+    }
+    assert_eq!((subject.open(Access::Read).ids().unwrap().len(), subject.problems(false)), (1, 0));
+}
+
+#[test]
+fn files_that_no_backup_makes_are_not_deleted() {
+    let mut subject = Subject::new();
+    let made = subject.create().unwrap();
+    let shard = subject.stored("rows 0").parent().unwrap().to_owned();
+    let mine = [shard.join("letter"), subject.place().join("files/letter"), subject.place().join("unfinished/letter")];
+    for path in &mine {
+        fs::write(path, "").unwrap();
+    }
+    let unused = shard.join("ab".repeat(32));
+    fs::write(&unused, "unused").unwrap();
+    fs::create_dir(shard.join("cd".repeat(32))).unwrap();
+    subject.create().unwrap();
+    let deleted = subject.open(Access::Delete).delete(&[made.header.id]).unwrap();
+    assert_eq!((deleted.files, deleted.bytes, unused.exists()), (1, 6, false));
+    assert!(mine.iter().all(|path| path.exists()) && shard.join("cd".repeat(32)).is_dir());
+}
+
+#[test]
+fn a_backup_of_a_time_before_that_of_the_newest_is_refused_and_several_of_one_second_are_in_order() {
+    let mut subject = Subject::new();
+    let at = |subject: &Subject, id: &str| {
+        let (time, program, folder) = (String::new(), String::new(), String::new());
+        let options = Options { time, id: id.to_owned(), program, folder, links: false };
+        Backups::open(&subject.place(), Access::Add)?.create(&subject.cut(), &options, &mut |_| ())
+    };
+    let newest = subject.create().unwrap().header.id;
+    let early = at(&subject, "20261122T235959Z");
+    assert!(matches!(&early, Err(BackupError::Clock { newest: id, .. }) if *id == newest), "{early:?}");
+    let ids: Vec<String> = (0..11).map(|_| at(&subject, &newest).unwrap().header.id).collect();
+    assert_eq!(subject.open(Access::Read).ids().unwrap(), [vec![newest.clone()], ids].concat());
+    // Its own id is free again, but it would not be the last one any more.
+    subject.open(Access::Delete).delete(std::slice::from_ref(&newest)).unwrap();
+    assert_eq!(at(&subject, &newest).unwrap().header.id, format!("{newest}-13"));
+    let backups = subject.open(Access::Read);
+    assert!(matches!(backups.require_order("20261123T000000Z"), Err(BackupError::Clock { .. })));
+    backups.require_order(&newest).unwrap();
+}
+
+#[test]
+fn a_line_of_a_description_is_not_read_beyond_its_greatest_length() {
+    let mut subject = Subject::new();
+    let made = subject.create().unwrap();
+    let path = subject.place().join("backups").join(format!("{}.jsonl", made.header.id));
+    let whole = fs::read_to_string(&path).unwrap();
+    let long = "x".repeat(1 << 20);
+    let header = whole.lines().next().unwrap();
+    for broken in [long.clone(), format!("{header}\n{long}"), format!("{header}\n{long}\n")] {
+        fs::write(&path, broken).unwrap();
+        let error = subject.open(Access::Read).summary(&made.header.id).unwrap_err();
+        assert!(matches!(&error, BackupError::Damaged { what, .. } if what.contains("64 KiB")), "{error}");
+    }
+}
+
+#[test]
 fn a_backup_uses_what_all_interrupted_ones_copied() {
     let mut subject = Subject::new();
     let id = subject.create().unwrap().header.id;
@@ -357,7 +448,7 @@ fn damage_in_the_store_ends_the_backup_and_leaves_the_earlier_ones() {
     subject.write("db/text/keyspaces/1/tables/2", "ROWS 2");
     let options = Options {
         time: String::new(),
-        id: "2".to_owned(),
+        id: "20261123T000002Z".to_owned(),
         program: String::new(),
         folder: String::new(),
         links: false,
@@ -497,6 +588,47 @@ fn a_stream_has_a_whole_backup_and_is_refused_wherever_it_ends_or_differs() {
     flipped[at] ^= 1;
     let error = restored_from(&flipped).unwrap_err();
     assert!(error.to_string().contains("tables/1"), "{error}");
+}
+
+#[test]
+fn a_stream_has_names_that_are_longer_than_the_header_of_an_entry() {
+    let subject = Subject::new();
+    subject.write(&format!("contents/ab/{}", "n".repeat(200)), "another content");
+    assert_eq!(restored_from(&streamed(&subject)).unwrap(), files(&subject.data()));
+}
+
+/// A stream that never ends, of which only the beginning may be read.
+struct Endless {
+    begin: Vec<u8>,
+    read: usize,
+}
+
+impl Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        assert!(self.read <= 1 << 20, "it is read on and on");
+        let mut left = self.begin.get(self.read..).unwrap_or_default();
+        let read = match left.is_empty() {
+            true => std::io::repeat(b'n').read(buffer)?,
+            false => left.read(buffer)?,
+        };
+        self.read += read;
+        Ok(read)
+    }
+}
+
+#[test]
+fn a_stream_that_announces_a_name_of_gigabytes_is_refused_before_that_is_read() {
+    for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader, EntryType::XGlobalHeader] {
+        let mut header = Header::new_gnu();
+        header.set_path("name").unwrap();
+        header.set_entry_type(kind);
+        header.set_size(10_000_000_000);
+        header.set_cksum();
+        let mut stream = Endless { begin: header.as_bytes().to_vec(), read: 0 };
+        let to = tempfile::tempdir().unwrap();
+        let refused = backup::restore_stream(&mut stream, to.path(), &mut |_| ()).unwrap_err();
+        assert!(matches!(refused, BackupError::Damaged { .. }), "{kind:?}: {refused}");
+    }
 }
 
 #[test]

@@ -107,7 +107,8 @@ impl LoadMark {
         File::open(folder)?.sync_all()
     }
 
-    fn write(&self, folder: &Path) -> io::Result<()> {
+    /// Writes the mark into a folder, durably.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
         let mut file = File::create(folder.join(PART))?;
         file.write_all(&serde_json::to_vec(self)?)?;
         file.sync_all()?;

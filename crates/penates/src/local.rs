@@ -339,6 +339,34 @@ pub fn refuse_without_store(settings: &Settings) -> anyhow::Result<()> {
     }
 }
 
+/// Refuses to make a new store in a folder if the folder around it is missing: its disk may not be
+/// mounted, and the store would come to the disk below. A folder that is there may be used. Whether
+/// another disk belongs in its place cannot be known.
+pub fn require_place(folder: &Path) -> Result<(), CliError> {
+    let around = around(folder);
+    match around.try_exists() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(CliError::Unreachable(format!(
+            "there is no folder {} for {}: is its disk mounted? If it is, make that folder first",
+            around.display(),
+            folder.display()
+        ))),
+        Err(error) => Err(cannot_look(around, &error)),
+    }
+}
+
+/// The folder around another one.
+pub fn around(folder: &Path) -> &Path {
+    folder.parent().filter(|around| !around.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Whether a folder is on another disk than the folder around it. No other folder can then be
+/// renamed to it.
+pub fn is_mount_point(folder: &Path) -> bool {
+    let disk = |path: &Path| fs::metadata(path).map(|found| found.dev());
+    matches!((disk(folder), disk(around(folder))), (Ok(own), Ok(other)) if own != other)
+}
+
 /// Whether a folder is empty or missing.
 pub fn is_empty(folder: &Path) -> bool {
     has_only(folder, &[])
@@ -382,6 +410,19 @@ mod tests {
         fs::write(&file, "").unwrap();
         let refused = has_store(&file).unwrap_err();
         assert!(matches!(&refused, CliError::Unreachable(why) if why.contains("cannot be looked into")), "{refused}");
+    }
+
+    #[test]
+    fn a_new_store_needs_a_folder_around_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        for place in [path, path.join("missing").as_path(), Path::new("data"), Path::new("."), Path::new("/")] {
+            require_place(place).unwrap();
+        }
+        let refused = require_place(&path.join("disk/data")).unwrap_err();
+        let expected = format!("there is no folder {} for ", path.join("disk").display());
+        assert!(matches!(&refused, CliError::Unreachable(why) if why.starts_with(&expected)), "{refused}");
+        assert!(!is_mount_point(path) && !is_mount_point(&path.join("missing")) && is_mount_point(Path::new("/proc")));
     }
 
     #[test]

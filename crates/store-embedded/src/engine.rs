@@ -19,6 +19,7 @@ use store::{
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
 
+use crate::committer::poisoned;
 use crate::database::{Database, Lanes, blocking};
 use crate::files::io_error;
 use crate::folder::Folder;
@@ -450,6 +451,10 @@ impl Store for EmbeddedStore {
                 if writer.poison().is_none() && tables.refusal().is_none() {
                     tables.flush().map_err(|error| StoreError::Unavailable(format!("flushing {lane}: {error}")))?;
                 }
+                // Their sync was allowed to wait, and failed. Nobody else learns of it.
+                if tables.lacks_sync() {
+                    return Err(unsynced(lane, writer.poison().unwrap_or("see the log")));
+                }
                 Ok(())
             };
             let closed: Vec<StoreResult<()>> = writers.iter().map(close).collect();
@@ -465,6 +470,11 @@ impl Store for EmbeddedStore {
         }
         closed.unwrap_or_else(|error| Err(StoreError::Unavailable(format!("closing: {error}"))))
     }
+}
+
+/// The error of closing a lane with acknowledged writes that could not be synced.
+fn unsynced(lane: Lane, reason: &str) -> StoreError {
+    poisoned(lane, &format!("acknowledged writes are not synced, and a power failure may undo them: {reason}"))
 }
 
 /// The least demanding write of a lane, as far as disk space goes. For the service lane that is the
@@ -513,7 +523,8 @@ mod tests {
 
     use super::*;
     use crate::opening::record::RecordFile;
-    use crate::opening::record_path;
+    use crate::opening::{record_path, versions};
+    use crate::space::Space;
 
     const TABLE: Table = Table::Objects;
 
@@ -567,6 +578,38 @@ mod tests {
     async fn a_write_is_synced_before_it_is_acknowledged_unless_the_program_lets_all_of_them_wait() {
         assert_eq!(groups_synced(Duration::ZERO).await, (1, 1));
         assert_eq!(groups_synced(Duration::from_secs(3_600)).await, (0, 1));
+    }
+
+    /// How a store closes after a write whose sync may wait so long, when the lane cannot write
+    /// rows to files any more.
+    async fn closed_after_a_failed_flush(sync_delay: Duration) -> StoreResult<()> {
+        let folder = tempfile::tempdir().unwrap();
+        let options = EmbeddedOptions { sync_delay, memtable_bytes: 64 << 10, ..EmbeddedOptions::default() };
+        let store = EmbeddedStore::open(folder.path(), options, Arc::new(SystemClock)).unwrap();
+        assert!(store.run(call(), vec![put()]).await.unwrap().is_applied());
+        let database = store.database().unwrap().folder.database(TABLE.lane());
+        for number in 0..Space::count(TABLE.lane()) {
+            std::fs::remove_dir_all(versions::tables(&versions::keyspace(&database, number))).unwrap();
+        }
+        // More than a memtable. It is acknowledged, unless the engine meets the failure before.
+        let rows = vec![NewRow::new("", vec![7_u8; 1 << 20])];
+        let large = Step::Put { table: TABLE, partition: "large".into(), rows };
+        let outcome = store.run(call(), vec![large]).await.unwrap();
+        assert!(matches!(outcome, Outcome::Applied | Outcome::Unknown { .. }), "{outcome:?}");
+        let begun = Instant::now();
+        while !store.health().await.refusing_writes.contains_key(&TABLE.lane()) {
+            assert!(begun.elapsed() < PATIENCE, "the lane accepts writes");
+            tokio::task::yield_now().await;
+        }
+        store.close().await
+    }
+
+    #[tokio::test]
+    async fn closing_fails_if_acknowledged_writes_are_not_synced_and_not_because_a_lane_refuses_writes() {
+        closed_after_a_failed_flush(Duration::ZERO).await.unwrap();
+        let closed = closed_after_a_failed_flush(Duration::from_secs(3_600)).await;
+        let is_named = |what: &str| what.contains("lane text") && what.contains("not synced");
+        assert!(matches!(&closed, Err(StoreError::Poisoned(what)) if is_named(what)), "{closed:?}");
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub(crate) struct Recorder {
     record: Record,
     /// The last group that was written. Those after the record's are not synced yet.
     written: u64,
+    /// The last group that was acknowledged. Those after the record's wait for their sync.
+    acknowledged: u64,
     /// The journal that was written to when that group began.
     written_to: u64,
     /// Memtables that have a row of the given journal or of an earlier one. The engine keeps a
@@ -99,6 +101,7 @@ impl Recorder {
             known: found.known,
             known_versions: record.versions.clone(),
             written: group,
+            acknowledged: group,
             written_to: record.written_to,
             record: Record { group, sequence, ..record },
             seen_at: None,
@@ -137,6 +140,16 @@ impl Recorder {
         for memtable in memtables {
             self.memtables.entry(memtable).or_insert(self.active);
         }
+    }
+
+    /// Takes note that the last group is about to be acknowledged.
+    pub(crate) fn acknowledged(&mut self) {
+        self.acknowledged = self.written;
+    }
+
+    /// Whether a group was acknowledged that is not synced.
+    pub(crate) fn lacks_sync(&self) -> bool {
+        self.record.group < self.acknowledged
     }
 
     /// Records that all groups so far are durable. `sequence` is not below the engine's number of

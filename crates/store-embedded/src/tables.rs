@@ -23,6 +23,7 @@ use crate::files::{io_error, sync_folder};
 use crate::forecast::{self, Forecast, HOURS, Moved, hour_of};
 use crate::key::KeyRange;
 use crate::last_use::{LaneEnd, MIXED_COPY};
+use crate::opening::engine_lock::EngineLock;
 use crate::opening::record::{DatabaseId, Mark, Record, RecordFile, Synced};
 use crate::opening::versions::{self, Known, List};
 use crate::opening::{self, Found};
@@ -94,12 +95,17 @@ impl Tables {
     /// or if it is not as it was at its `end`, it fails and changes nothing. Any file may be
     /// damaged, so a panic of fjall is returned as an error too.
     pub(crate) fn open(folder: &Path, lane: Lane, options: &LaneOptions, end: Option<&LaneEnd>) -> StoreResult<Self> {
+        // Before anything is cut off a journal: a process may be writing to it.
+        let unused = EngineLock::take(folder)?;
         let found = opening::inspect(folder, Space::count(lane));
         refuse_unsound(folder, &found)?;
         if end.is_some_and(|end| !end.is(&found)) {
             let what = format!(
-                "{MIXED_COPY}: a process opened that while it was copied, or the parts are of different copies. Restore \
-                 a backup (penates backup), or stop the process and copy again"
+                "{MIXED_COPY}: a process opened that while it was copied, the parts are of different copies, or an \
+                 earlier version of Penates used the original last, which does not note what it leaves. Restore a \
+                 backup (penates backup). Or open the original once with this version (penates stat), stop every \
+                 process that has it open, and copy again. If nothing can have opened it while it was copied, and all \
+                 parts are of one copy, delete the file `lock` in the copy"
             );
             return Err(unreadable(folder, what));
         }
@@ -112,6 +118,7 @@ impl Tables {
         if Known::read(&known) != found.known {
             found.known.write(&known).map_err(|source| io_error("writing", &known, source))?;
         }
+        drop(unused);
         let (database, keyspaces) = match catch_unwind(AssertUnwindSafe(|| {
             open_keyspaces(folder, lane, options, options.worker_threads.max(1))
         })) {
@@ -189,6 +196,7 @@ impl Tables {
         if syncs {
             self.note_synced(&mut recorder)?;
         }
+        recorder.acknowledged();
         Ok(())
     }
 
@@ -229,6 +237,11 @@ impl Tables {
     pub(crate) fn sync_held(&self, held: &mut MutexGuard<'_, Recorder>) -> StoreResult<()> {
         self.database.persist(PersistMode::SyncData).map_err(sync_error)?;
         self.note_synced(held)
+    }
+
+    /// Whether groups were acknowledged that are not synced: a power failure may undo them.
+    pub(crate) fn lacks_sync(&self) -> bool {
+        self.recorder.lock().lacks_sync()
     }
 
     /// The lane.

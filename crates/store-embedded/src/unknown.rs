@@ -5,14 +5,20 @@
 //! folder of contents (restored from a backup, for example). The first file is a leftover. The
 //! second may be the only copy of what somebody stored. Nothing distinguishes them, so each file is
 //! reported and kept for a grace period. The period begins when the file is first seen to be
-//! unknown, not when it was written: an older file is no less valuable. That time is stored beside
-//! the file, as `<id>.unknown`, so that restarts do not change it. When the content is known again,
-//! the note is deleted.
+//! unknown, not when it was written: an older file is no less valuable. For how long it was seen so
+//! far is stored beside the file, as `<id>.unknown`, so that restarts do not change it. When the
+//! content is known again, the note is deleted.
+//!
+//! The time between two looks at a file is counted, two hours at most. So a clock that jumps ahead,
+//! or that showed 1970 at the first look, ends no grace period: it shortens it by two hours. While
+//! no process has the store open, two hours count too, and no more.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use store::{ContentId, Deadline, StoreError, StoreResult, Table, UnixMillis};
 
@@ -22,8 +28,15 @@ use crate::files::io_error;
 use crate::header::{header_in, id_of_file};
 use crate::private;
 
-/// The extension of a note. A note holds the time, in milliseconds since 1970, as text.
+/// The extension of a note.
 const NOTE: &str = "unknown";
+
+/// A note is written again once it is so old.
+const NOTED_EVERY: Duration = Duration::from_secs(3_600);
+
+/// The most that counts between two looks at a file. A sweep comes each minute and looks at many
+/// thousands of files, so a look seldom comes later.
+const COUNTED_MAX: Duration = Duration::from_secs(2 * 3_600);
 
 /// The contents of one folder.
 struct Shard {
@@ -32,12 +45,51 @@ struct Shard {
     notes: BTreeSet<ContentId>,
 }
 
+/// What a note says. In its file are both times in milliseconds, in 20 decimal digits each: it
+/// always has the same length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Note {
+    /// For how long the file was seen to be unknown.
+    unknown_for: Duration,
+    /// Until when that is counted.
+    until: UnixMillis,
+}
+
+impl Note {
+    /// The note on a file that is seen to be unknown for the first time.
+    fn first(now: UnixMillis) -> Self {
+        Self { unknown_for: Duration::ZERO, until: now }
+    }
+
+    /// The note on the same file now.
+    fn at(self, now: UnixMillis) -> Self {
+        let more = now.since(self.until).min(COUNTED_MAX);
+        Self { unknown_for: self.unknown_for.saturating_add(more), until: now }
+    }
+
+    /// Whether it has to be written again: it is old, or the clock was set back.
+    fn is_old(self, now: UnixMillis) -> bool {
+        now < self.until || now.since(self.until) >= NOTED_EVERY
+    }
+
+    fn text(self) -> String {
+        format!("{:020} {:020}\n", self.unknown_for.as_millis(), self.until.0)
+    }
+
+    /// `None`: it is not valid. Earlier programs wrote a single time.
+    fn parse(text: &str) -> Option<Self> {
+        let (unknown_for, until) = text.lines().next()?.split_once(' ')?;
+        let unknown_for = Duration::from_millis(unknown_for.parse().ok()?);
+        Some(Self { unknown_for, until: UnixMillis(until.parse().ok()?) })
+    }
+}
+
 /// The findings in one folder.
 #[derive(Default)]
 struct Found {
     /// Files that are kept.
     kept: u64,
-    /// Files among them that had no note yet.
+    /// Files among them that had no valid note yet.
     new: u64,
     removed: u64,
 }
@@ -94,9 +146,9 @@ impl EmbeddedStore {
                 match (is_known(*id)?, shard.notes.contains(id)) {
                     (true, false) => {}
                     (true, true) => remove(&shard.note(*id))?,
-                    (false, noted) => {
-                        let since = if noted { shard.noted(*id)? } else { None };
-                        if since.is_some_and(|since| now.since(since) >= grace) {
+                    (false, is_noted) => {
+                        let noted = if is_noted { shard.noted(*id)? } else { None };
+                        if noted.is_some_and(|noted| noted.at(now).unknown_for >= grace) {
                             let file = shard.file(*id);
                             tracing::warn!(file = %file.display(), "deleted: the database did not know it for the whole grace period");
                             remove(&file)?;
@@ -104,10 +156,10 @@ impl EmbeddedStore {
                             found.removed += 1;
                             continue;
                         }
-                        if since.is_none() {
-                            shard.put_note(*id, now)?;
-                            found.new += 1;
+                        if noted.is_none_or(|noted| noted.is_old(now)) {
+                            shard.put_note(*id, noted.map_or(Note::first(now), |noted| noted.at(now)))?;
                         }
+                        found.new += u64::from(noted.is_none());
                         found.kept += 1;
                     }
                 }
@@ -160,18 +212,18 @@ impl Shard {
         self.file(id).with_extension(NOTE)
     }
 
-    /// Since when a content has been unknown; `None`: the note is not valid.
-    fn noted(&self, id: ContentId) -> StoreResult<Option<UnixMillis>> {
+    /// What the note on a content says; `None`: it is not valid.
+    fn noted(&self, id: ContentId) -> StoreResult<Option<Note>> {
         let path = self.note(id);
         let text = fs::read(&path).map_err(|error| io_error("reading", &path, error))?;
-        Ok(String::from_utf8_lossy(&text).trim().parse().ok().map(UnixMillis))
+        Ok(Note::parse(&String::from_utf8_lossy(&text)))
     }
 
-    /// A note that a crash loses or truncates is written again, which only prolongs the grace
-    /// period.
-    fn put_note(&self, id: ContentId, now: UnixMillis) -> StoreResult<()> {
+    /// A note that a crash loses or truncates is begun again, which only prolongs the grace period.
+    fn put_note(&self, id: ContentId, note: Note) -> StoreResult<()> {
         let path = self.note(id);
-        let written = private::create(&path).and_then(|mut note| writeln!(note, "{}", now.0));
+        // In place: a full disk would leave an empty one.
+        let written = private::open_or_create(&path).and_then(|file| file.write_all_at(note.text().as_bytes(), 0));
         written.map_err(|error| io_error("writing", &path, error))
     }
 }
@@ -201,13 +253,29 @@ mod tests {
     }
 
     #[test]
-    fn a_note_holds_a_time_and_a_truncated_one_holds_none() {
+    fn a_note_is_read_back_and_a_truncated_one_or_that_of_an_earlier_program_is_not_valid() {
         let folder = tempfile::tempdir().unwrap();
         let (shard, id) = (Shard::list(folder.path().to_owned()).unwrap(), ContentId([7; 16]));
-        shard.put_note(id, UnixMillis(1_700_000_000_000)).unwrap();
-        assert_eq!(fs::read_to_string(shard.note(id)).unwrap(), "1700000000000\n");
-        assert_eq!(shard.noted(id).unwrap(), Some(UnixMillis(1_700_000_000_000)));
-        fs::write(shard.note(id), "").unwrap();
-        assert_eq!(shard.noted(id).unwrap(), None);
+        for invalid in ["1700000000000\n", "", "00000000000000003600 "] {
+            fs::write(shard.note(id), invalid).unwrap();
+            assert_eq!(shard.noted(id).unwrap(), None, "{invalid:?}");
+            let note = Note { unknown_for: Duration::from_secs(7), until: UnixMillis(1_700_000_000_000) };
+            shard.put_note(id, note).unwrap();
+            assert_eq!(shard.noted(id).unwrap(), Some(note));
+        }
+        assert_eq!(fs::read_to_string(shard.note(id)).unwrap(), "00000000000000007000 00000001700000000000\n");
+    }
+
+    #[test]
+    fn only_time_between_looks_that_are_not_far_apart_counts() {
+        let at = |seconds: u64| UnixMillis(1_700_000_000_000 + 1_000 * seconds);
+        let note = Note::first(at(0)).at(at(60)).at(at(3_660));
+        assert_eq!(note, Note { unknown_for: Duration::from_secs(3_660), until: at(3_660) });
+        assert_eq!(note.at(at(0)), Note { until: at(0), ..note }, "the clock was set back");
+        let ahead = note.at(at(1_000_000));
+        assert_eq!(ahead.unknown_for, note.unknown_for + COUNTED_MAX);
+        assert_eq!(Note::first(UnixMillis(0)).at(at(0)).unknown_for, COUNTED_MAX);
+        let is_old = |seconds| note.is_old(at(seconds));
+        assert_eq!([3_659, 3_660, 7_259, 7_260].map(is_old), [true, false, false, true]);
     }
 }

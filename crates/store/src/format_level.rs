@@ -68,6 +68,14 @@ impl FormatLevel {
     /// reason.
     pub const GROUPS: FormatLevel = FormatLevel::AUDIT_CHANGES;
 
+    /// The plans of selections may name the volume of missing pages once. No table is new. It is the
+    /// same level, for the same reason.
+    pub const GROUPED_PLANS: FormatLevel = FormatLevel::AUDIT_CHANGES;
+
+    /// A store that takes changes may hold a reason for being read-only whose lease has ended. No
+    /// value is new. It is the same level: all its programs know leases.
+    pub const ENDED_REASONS: FormatLevel = FormatLevel::AUDIT_CHANGES;
+
     /// The newest level that this program knows.
     pub const NEWEST: FormatLevel = FormatLevel::AUDIT_CHANGES;
 

@@ -139,7 +139,8 @@ pub struct RowPage {
     pub next: Option<Bytes>,
 }
 
-/// A store of rows and contents. Every method ends by the call's deadline.
+/// A store of rows and contents. Every method ends by the call's deadline, unless it says
+/// otherwise.
 ///
 /// Rows are either *plain* (put) or *guarded* (written by compare-and-write only). A key is one or
 /// the other forever. [`crate::PlainRows`] says for each table whether its plain rows are written
@@ -240,7 +241,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Deletes a condemned content. Returns false, and deletes nothing, if it is being uploaded or
     /// sealed. Returns true if the content is gone, even if it was gone before: repeating the call
-    /// is no error.
+    /// is no error. An engine that deletes a large content part by part may bound each part by the
+    /// deadline, not the whole. What a call that fails leaves, the next one deletes.
     async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool>;
 
     /// Deletes what no call can see any more: expired rows, condemned contents, leftovers of

@@ -1,6 +1,7 @@
 //! `penates salvage`
 
 use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use store_embedded::{EmbeddedOptions, EmbeddedStore, Loss, Salvaged};
 
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::exit::CliError;
+use crate::loading::LoadMark;
 use crate::output::{Output, human_bytes};
 use crate::settings::{self, Flags, Settings};
 use crate::{audited, local, progress};
@@ -29,6 +31,7 @@ pub struct SalvageArgs {
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     /// Write the ids of volumes that lost something to this file, one per line, for `import --ids`.
+    /// It cannot be in the new folder.
     #[arg(long, value_name = "FILE")]
     lost: Option<PathBuf>,
     /// How the summary is printed.
@@ -46,19 +49,23 @@ pub async fn run(args: SalvageArgs) -> anyhow::Result<()> {
     // It gets its name when it is complete, so that an interrupted salvage is never mistaken for a
     // finished one.
     let unfinished = unfinished(&args.to)?;
+    local::require_place(&args.to)?;
     local::refuse_root(&args.to).map_err(local::cannot_open)?;
-    let salvaged = copy(source, unfinished.clone()).await?;
+    // Copying may take hours, and only this run knows what was lost.
+    let list = args.lost.as_deref().map(|list| made_list(list, &args.to)).transpose()?;
+    let salvaged = copy(source.clone(), unfinished.clone()).await?;
+    let load = carried_load(&source, &unfinished)?;
     let set_right = set_right(&settings, &unfinished, &salvaged).await?;
-    fs::rename(&unfinished, &args.to).with_context(|| format!("naming {}", args.to.display()))?;
-    let parent = args.to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(parent).and_then(|parent| parent.sync_all()).context("syncing the new folder's name")?;
-    if let Some(list) = &args.lost {
-        let ids: String = needed(&set_right).map(|id| format!("{id}\n")).collect();
-        fs::write(list, ids).with_context(|| format!("writing {}", list.display()))?;
-    }
-    print(&args, &salvaged, &set_right)?;
+    let named = put_in_place(&unfinished, &args.to);
+    let printed = print(&args, &salvaged, &set_right, load.as_ref());
+    let listed = match (list, &args.lost) {
+        (Some(file), Some(list)) => write_list(file, &set_right).with_context(|| format!("writing {}", list.display())),
+        _ => Ok(()),
+    };
+    named.and(listed).and(printed)?;
     let is_all = salvaged.losses.is_empty()
         && salvaged.level.is_some()
+        && load.is_none()
         && set_right.lost.is_empty()
         && set_right.damaged.is_empty()
         && set_right.lost_resources.is_empty()
@@ -71,12 +78,67 @@ fn unfinished(to: &Path) -> anyhow::Result<PathBuf> {
     let mut name = to.file_name().ok_or_else(|| CliError::Usage("--to names no folder".to_owned()))?.to_owned();
     name.push(".unfinished");
     let unfinished = to.with_file_name(name);
+    if local::is_mount_point(to) || to.is_symlink() {
+        let why = "is a mount point or a link, which cannot get the salvaged store at the end: name a folder in it";
+        return Err(CliError::Usage(format!("{} {why}", to.display())).into());
+    }
     for folder in [to, &unfinished] {
         if !local::is_empty(folder) {
             return Err(CliError::Usage(format!("there is something in {} already", folder.display())).into());
         }
     }
     Ok(unfinished)
+}
+
+/// Makes the file for the ids, or opens one that is there. What that holds stays until the end.
+fn made_list(list: &Path, to: &Path) -> anyhow::Result<File> {
+    // The new folder gets its name only if nothing is in its place.
+    let place = |path: &Path| Some(local::around(path).canonicalize().ok()?.join(path.file_name()?));
+    if let (Some(listed), Some(new)) = (place(list), place(to))
+        && listed.starts_with(new)
+    {
+        let why = "is the new folder, or in it: name another place";
+        return Err(CliError::Usage(format!("{} {why}", list.display())).into());
+    }
+    let made = File::options().write(true).create(true).truncate(false).open(list);
+    made.with_context(|| format!("making {}", list.display()))
+}
+
+fn write_list(mut file: File, set_right: &SetRight) -> io::Result<()> {
+    // A pipe has no length.
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    let ids: String = needed(set_right).map(|id| format!("{id}\n")).collect();
+    file.write_all(ids.as_bytes())
+}
+
+/// Gives the new folder its name, durably.
+fn put_in_place(unfinished: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::rename(unfinished, to).with_context(|| format!("naming {}", to.display()))?;
+    let synced = File::open(local::around(to)).and_then(|around| around.sync_all());
+    synced.context("syncing the new folder's name")
+}
+
+/// A load into the old store that had not finished.
+enum Load {
+    /// Of this source.
+    Unfinished(String),
+    /// Its mark cannot be read, for this reason: it may have finished.
+    Unknown(String),
+}
+
+/// Writes the mark of an unfinished load into the copy too, so that nobody takes the first part of
+/// a library for all of it. That of a finished load is left out: salvaging is no load.
+fn carried_load(source: &Path, copy: &Path) -> anyhow::Result<Option<Load>> {
+    match LoadMark::find(source) {
+        Ok(Some(mark)) if !mark.is_finished => {
+            mark.write(copy).with_context(|| format!("writing the mark of a load into {}", copy.display()))?;
+            Ok(Some(Load::Unfinished(mark.source)))
+        }
+        Ok(_) => Ok(None),
+        Err(error) => Ok(Some(Load::Unknown(error.to_string()))),
+    }
 }
 
 async fn copy(source: PathBuf, target: PathBuf) -> anyhow::Result<Salvaged> {
@@ -128,7 +190,7 @@ fn needed(set_right: &SetRight) -> impl Iterator<Item = String> {
     ids.into_iter()
 }
 
-fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyhow::Result<()> {
+fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight, load: Option<&Load>) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     if args.output.json {
         let damaged = set_right.damaged.iter().map(|found| json!({"id": found.id, "members": found.damaged.len()}));
@@ -145,6 +207,10 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyho
             "lost_resources": set_right.lost_resources.iter().map(|path| format!("/{path}")).collect::<Vec<_>>(),
             "damaged_resources": set_right.damaged_resources.keys().map(|path| format!("/{path}")).collect::<Vec<_>>(),
             "unreadable": salvaged.losses.iter().map(as_json).collect::<Vec<_>>(),
+            "unfinished_load": load.map(|load| match load {
+                Load::Unfinished(source) => json!({"source": source}),
+                Load::Unknown(why) => json!({"unknown": why}),
+            }),
         }))?;
         return output.finish();
     }
@@ -177,6 +243,17 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight) -> anyho
         human_bytes(salvaged.bytes),
         args.to.display(),
     ))?;
+    let to = args.to.display();
+    match load {
+        None => {}
+        Some(Load::Unfinished(source)) => output.line(format!(
+            "It is an unfinished load of {source}, as the old store was: `penates load {source} --store {to}` \
+             continues it."
+        ))?,
+        Some(Load::Unknown(why)) => output.line(format!(
+            "It may be an unfinished load: the mark of the last load cannot be read ({why}). Repeat that load."
+        ))?,
+    }
     if salvaged.losses.iter().any(|loss| loss.table == Table::Records) {
         output.line("Records between the ids above are lost: import them from an export, or restore a backup.")?;
     }

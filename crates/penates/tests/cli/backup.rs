@@ -138,6 +138,40 @@ fn a_damaged_file_of_a_backup_is_set_aside_and_copied_again_and_a_backup_may_hav
 }
 
 #[test]
+fn a_backup_from_a_time_when_the_clock_was_ahead_is_not_taken_for_the_newest_one() {
+    let store = TestStore::vacant();
+    let note = store.beside("note.txt");
+    fs::write(&note, "a note").unwrap();
+    store.run(&["put", "note", text(&note)]).ends_with(0);
+    let place = store.beside("backups");
+    for _ in 0..2 {
+        store.run(&["backup", "create", text(&place)]).ends_with(0);
+    }
+    let listed = || {
+        let names = fs::read_dir(place.join("backups")).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort_unstable();
+        names
+    };
+    let ahead = "29990101T000000Z";
+    fs::rename(place.join("backups").join(&listed()[0]), place.join(format!("backups/{ahead}.jsonl"))).unwrap();
+    let before = listed();
+    let refused = store.run(&["backup", "create", text(&place)]).ends_with(1);
+    assert!(refused.stderr.contains(&format!("the newest backup is {ahead}")), "{}", refused.stderr);
+    let refused = backup(&["delete", text(&place), "--keep", "1"]).ends_with(1);
+    assert!(refused.stderr.contains("the clock of this machine is wrong"), "{}", refused.stderr);
+    let to = store.beside("restored");
+    let refused = backup(&["restore", text(&place), "--to", text(&to)]).ends_with(2);
+    assert!(refused.stderr.contains("by its id"), "{}", refused.stderr);
+    assert!(!to.exists() && listed() == before);
+    backup(&["restore", text(&place), ahead, "--to", text(&to)]).ends_with(0);
+    backup(&["delete", text(&place), ahead]).ends_with(0);
+    store.run(&["backup", "create", text(&place)]).ends_with(0);
+    backup(&["delete", text(&place), "--keep", "1"]).ends_with(0);
+    assert_eq!(listed().len(), 1);
+}
+
+#[test]
 fn nothing_is_left_behind_of_a_backup_whose_server_or_command_was_killed_or_whose_disk_is_full() {
     let store = TestStore::with(&[SMALL]);
     let place = store.beside("backups");

@@ -166,6 +166,48 @@ fn a_finished_copy_is_salvaged_whole() {
 }
 
 #[test]
+fn an_unfinished_load_is_unfinished_when_it_was_salvaged() {
+    let store = TestStore::vacant();
+    let note = store.beside("note");
+    fs::write(&note, "a note").unwrap();
+    store.run(&["put", "box/note", note.to_str().unwrap(), "--type", "text/plain"]).ends_with(0);
+    let mark = r#"{"kind":"penates load","version":1,"source":"/old/root","newest":7,"is_finished":false}"#;
+    fs::write(store.path().join("load.json"), mark).unwrap();
+    let rescued = store.beside("rescued");
+    let output = store.run(&["salvage", "--json", "--to", rescued.to_str().unwrap()]).ends_with(1).json();
+    assert_eq!(output["unfinished_load"]["source"], "/old/root");
+    assert_eq!(fs::read_to_string(rescued.join("load.json")).unwrap(), mark);
+    let refused = Ran::of(penates(&["tree", "--store", rescued.to_str().unwrap()])).ends_with(3);
+    assert!(refused.stderr.contains("an unfinished load of /old/root"), "{}", refused.stderr);
+
+    // It may be one.
+    fs::write(store.path().join("load.json"), "{").unwrap();
+    let unknown = store.run(&["salvage", "--to", store.beside("again").to_str().unwrap()]).ends_with(1);
+    assert!(unknown.text().contains("It may be an unfinished load"), "{}", unknown.text());
+}
+
+#[test]
+fn the_file_for_what_was_lost_is_made_before_anything_is_copied() {
+    let store = TestStore::with(&[SMALL]);
+    let (rescued, missing) = (store.beside("rescued"), store.beside("missing/lost.txt"));
+    let to = rescued.to_str().unwrap();
+    let refused = store.run(&["salvage", "--to", to, "--lost", missing.to_str().unwrap()]).ends_with(1);
+    assert!(refused.stderr.contains(missing.to_str().unwrap()), "{}", refused.stderr);
+    store.run(&["salvage", "--to", to, "--lost", to]).ends_with(2);
+    assert!(!rescued.exists(), "a file is where the folder is to be");
+    fs::create_dir(&rescued).unwrap();
+    let within = rescued.join("lost.txt");
+    store.run(&["salvage", "--to", to, "--lost", within.to_str().unwrap()]).ends_with(2);
+    assert!(!within.exists() && !store.beside("rescued.unfinished").exists());
+    // An earlier list is replaced at the end.
+    let list = store.beside("lost.txt");
+    fs::write(&list, "an earlier list\n").unwrap();
+    let output = store.run(&["salvage", "--to", to, "--lost", list.to_str().unwrap()]).ends_with(0);
+    assert!(output.text().contains("1 volumes, 0 of them damaged"), "{}", output.text());
+    assert_eq!(fs::read_to_string(&list).unwrap(), "");
+}
+
+#[test]
 fn a_salvage_that_lost_a_whole_table_says_that_it_cannot_name_what_was_in_it() {
     let store = TestStore::with(&[SMALL]);
     fs::remove_dir_all(store.path().join("db/text")).unwrap();
@@ -216,4 +258,29 @@ fn records_in_a_broken_block_are_seen_by_verify_and_named_by_salvage() {
     let to = store.beside("rescued");
     let salvaged = store.run(&["salvage", "--to", to.to_str().unwrap()]).ends_with(1);
     assert!(salvaged.text().contains("Records between the ids above are lost"), "{}", salvaged.text());
+}
+
+#[test]
+fn no_copy_of_a_store_is_made_where_the_folder_around_it_is_missing_or_instead_of_a_mounted_disk() {
+    let store = TestStore::with(&[SMALL]);
+    let (backups, disk) = (store.beside("backups"), store.beside("disk"));
+    store.run(&["backup", "create", backups.to_str().unwrap()]).ends_with(0);
+    let (from, to) = (store.path(), disk.join("data"));
+    let [from, to, backups] = [&from, &to, &backups].map(|path| path.to_str().unwrap());
+    let restore = ["backup", "restore", backups, "--to", to];
+    for args in [
+        &["copy", "--from", from, "--to", to][..],
+        &["copy", "--follow", "--from", from, "--to", to],
+        &["salvage", "--store", from, "--to", to],
+        &restore,
+    ] {
+        let refused = Ran::of(penates(args)).ends_with(3);
+        assert!(refused.stderr.contains("is its disk mounted?"), "{args:?}: {}", refused.stderr);
+        assert!(!disk.exists(), "{args:?}");
+    }
+    fs::create_dir(&disk).unwrap();
+    Ran::of(penates(&restore)).ends_with(0);
+    // The folder of a salvaged store is renamed at the end, from beside.
+    let mounted = Ran::of(penates(&["salvage", "--store", from, "--to", "/proc"])).ends_with(2);
+    assert!(mounted.stderr.contains("/proc is a mount point"), "{}", mounted.stderr);
 }

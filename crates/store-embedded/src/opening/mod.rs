@@ -19,6 +19,7 @@
 //!   list of a keyspace that needed the journal is the one that the record saw.
 //! - The version of a list only rises.
 
+pub(crate) mod engine_lock;
 pub(crate) mod journal;
 pub(crate) mod record;
 pub(crate) mod versions;

@@ -15,9 +15,10 @@
 mod merge;
 mod shadow;
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
-use std::io;
-use std::path::Path;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use store::{ContentId, ContentState, FormatLevel, Lane, StoreError, StoreResult, Table, copying, envelope};
@@ -26,6 +27,7 @@ use crate::files::{io_error, sync_folder};
 use crate::folder::Folder;
 use crate::forecast::Moved;
 use crate::header;
+use crate::opening::engine_lock::EngineLock;
 use crate::options::EmbeddedOptions;
 use crate::private;
 use crate::space::Space;
@@ -38,6 +40,29 @@ use shadow::Shadow;
 
 /// Bytes that are written to the new folder with one sync.
 const BATCH_BYTES: usize = 8 << 20;
+
+/// Bytes of a content that are copied at a time.
+const PIECE_BYTES: usize = 128 << 10;
+
+/// Why something is not copied.
+enum Failure {
+    /// The source does not have it any more, or nothing trustworthy of it.
+    Lost(String),
+    /// The target does not take it: that is no loss, and the salvage ends.
+    Target(StoreError),
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::Lost(why)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(why: &str) -> Self {
+        Self::Lost(why.to_owned())
+    }
+}
 
 /// What was copied, and what was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,6 +124,7 @@ pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgres
         target: &target,
         salvaged: Salvaged { level, ..Salvaged::default() },
         content: None,
+        shards: BTreeSet::new(),
         reported: SalvageProgress::default(),
         progress,
     };
@@ -110,24 +136,44 @@ pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgres
         salvaging.reported.bytes_total += shadow.disk_bytes();
         salvaging.lane(lane, &shadow, &options)?;
     }
+    let Salvaging { salvaged, shards, .. } = salvaging;
     fs::remove_dir_all(&shadows).map_err(|error| io_error("removing", &shadows, error))?;
+    shards.iter().try_for_each(|shard| sync_folder(shard))?;
+    sync_folder(&target.contents())?;
     sync_folder(target.path())?;
-    Ok(salvaging.salvaged)
+    Ok(salvaged)
+}
+
+/// What keeps other processes from opening the source while it is read.
+struct Held {
+    _folder: Option<File>,
+    _databases: Vec<EngineLock>,
 }
 
 /// Checks that no process has the source open, as far as that is possible without writing to it.
-fn hold_source(source: &Path) -> StoreResult<Option<File>> {
+/// Each database has a lock of its own, which counts if somebody has deleted that of the folder.
+fn hold_source(source: &Path) -> StoreResult<Held> {
     let path = source.join("lock");
-    let lock = match File::open(&path) {
-        Ok(lock) => lock,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+    let folder = match File::open(&path) {
+        Ok(lock) => Some(lock),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(io_error("opening", &path, error)),
     };
-    match lock.try_lock() {
-        Ok(()) => Ok(Some(lock)),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Held { folder: source.display().to_string() }),
-        Err(TryLockError::Error(error)) => Err(io_error("locking", &path, error)),
+    match folder.as_ref().map_or(Ok(()), File::try_lock) {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(StoreError::Held { folder: source.display().to_string() }),
+        Err(TryLockError::Error(error)) => return Err(io_error("locking", &path, error)),
     }
+    let mut databases = Vec::new();
+    for lane in Lane::ALL {
+        match EngineLock::take(&source.join("db").join(lane.name())) {
+            Ok(unused) => databases.push(unused),
+            Err(error @ StoreError::Held { .. }) => return Err(error),
+            // The disk may be read-only. What cannot be opened otherwise is reported as a loss.
+            Err(error) => tracing::debug!(%error, %lane, "whether a process has a database open is not known"),
+        }
+    }
+    Ok(Held { _folder: folder, _databases: databases })
 }
 
 /// A salvage under way.
@@ -137,6 +183,8 @@ struct Salvaging<'a, P> {
     salvaged: Salvaged,
     /// The content whose file was copied last, if rows of it may follow.
     content: Option<ContentId>,
+    /// The folders in which files of contents were made.
+    shards: BTreeSet<PathBuf>,
     reported: SalvageProgress,
     progress: P,
 }
@@ -158,7 +206,10 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
                     self.salvaged.losses.extend(loss);
                     self.table(table, rows, &tables)?;
                 }
-                Err(detail) => self.salvaged.losses.push(Loss { table, after: None, before: None, detail }),
+                Err(Failure::Target(error)) => return Err(error),
+                Err(Failure::Lost(detail)) => {
+                    self.salvaged.losses.push(Loss { table, after: None, before: None, detail });
+                }
             }
         }
         tables.flush().map_err(|error| StoreError::Unavailable(format!("flushing {lane}: {error}")))
@@ -176,7 +227,8 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
                     batch.changes.push((Space::Rows(table), row.key, Some(row.value)));
                     self.salvaged.rows += 1;
                 }
-                Err(detail) => {
+                Err(Failure::Target(error)) => return Err(error),
+                Err(Failure::Lost(detail)) => {
                     let partition = partition(&row.key);
                     self.salvaged.losses.push(Loss { table, after: partition.clone(), before: partition, detail });
                 }
@@ -195,15 +247,15 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
         Ok(())
     }
 
-    /// The value of a row to be copied; `None`: it is not needed. An error says why it is lost.
-    fn checked(&mut self, table: Table, key: &Bytes, raw: &Bytes, is_in_gap: bool) -> Result<Option<Value>, String> {
+    /// The value of a row to be copied; `None`: it is not needed.
+    fn checked(&mut self, table: Table, key: &Bytes, raw: &Bytes, is_in_gap: bool) -> Result<Option<Value>, Failure> {
         let (partition, _) = key::decode(key).ok_or("a key of no known form")?;
         let value = value::decode(raw).ok_or("a value of no known kind")?;
         if !copying::is_state(table, &partition) {
             envelope::check(&value.value).map_err(|error| error.to_string())?;
         }
         if is_in_gap && value.guard.is_some() {
-            return Err("a lost row may have replaced it".to_owned());
+            return Err("a lost row may have replaced it".into());
         }
         let is_wanted = table != Table::Contents || self.row_of_content(key, &value)?;
         Ok(is_wanted.then_some(value))
@@ -211,7 +263,7 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
 
     /// Whether a row of a content is wanted: the header of a copied content, which comes first, and
     /// the rows that belong to it.
-    fn row_of_content(&mut self, key: &Bytes, value: &Value) -> Result<bool, String> {
+    fn row_of_content(&mut self, key: &Bytes, value: &Value) -> Result<bool, Failure> {
         let (partition, sort_at) = key::decode(key).ok_or("a key of no known form")?;
         let id = <[u8; 16]>::try_from(&partition[..]).map(ContentId).map_err(|_| "no content has such a key")?;
         if key[sort_at..] != header::HEADER[..] {
@@ -224,20 +276,21 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
     }
 
     /// Copies the file of a content. Returns false if it was never sealed or is condemned.
-    fn copy_content(&mut self, id: ContentId, header: &Value) -> Result<bool, String> {
+    fn copy_content(&mut self, id: ContentId, header: &Value) -> Result<bool, Failure> {
         let header = header::decode_header(id, &header.value).map_err(|error| error.to_string())?;
         if header.state != ContentState::Sealed {
             return Ok(false);
         }
         let from = header::path(&self.source.join("contents"), id);
         let to = header::path(&self.target.contents(), id);
-        match copy_synced(&from, &to) {
-            Ok(len) if len == header.len => {
+        match copy_synced(&from, &to, header.len) {
+            Ok(()) => {
+                self.shards.extend(to.parent().map(Path::to_path_buf));
                 self.salvaged.contents += 1;
                 Ok(true)
             }
-            Ok(len) => Err(format!("content {id}: its file has {len} bytes, not {}", header.len)),
-            Err(error) => Err(format!("content {id}: {error}")),
+            Err(Failure::Lost(why)) => Err(format!("content {id}: {why}").into()),
+            Err(error) => Err(error),
         }
     }
 
@@ -256,12 +309,77 @@ fn partition(key: &Bytes) -> Option<Bytes> {
     key::decode(key).map(|(partition, _)| partition)
 }
 
-fn copy_synced(from: &Path, to: &Path) -> io::Result<u64> {
-    if let Some(shard) = to.parent() {
-        private::create_folders(shard)?;
+/// Copies a file of `len` bytes. If that fails, nothing of it is left.
+fn copy_synced(from: &Path, to: &Path, len: u64) -> Result<(), Failure> {
+    // Nothing is made for a file that is not there.
+    let mut source = File::open(from).map_err(unread)?;
+    let writing = |error| Failure::Target(io_error("writing", to, error));
+    to.parent().map_or(Ok(()), private::create_folders).map_err(writing)?;
+    let mut copied = private::create_new(to).map_err(writing)?;
+    let whole = copy(&mut source, &mut copied, writing).and_then(|copied| match copied == len {
+        true => Ok(()),
+        false => Err(format!("its file has {copied} bytes, not {len}").into()),
+    });
+    let whole = whole.and_then(|()| copied.sync_all().map_err(writing));
+    if whole.is_err() {
+        // A target that cannot even do this is not used in any case.
+        let _ = fs::remove_file(to);
     }
-    let mut copied = private::create_new(to)?;
-    let len = io::copy(&mut File::open(from)?, &mut copied)?;
-    copied.sync_all()?;
-    Ok(len)
+    whole
+}
+
+/// Copies all bytes, and returns how many there are.
+fn copy(
+    source: &mut impl Read,
+    target: &mut impl Write,
+    writing: impl Fn(io::Error) -> Failure,
+) -> Result<u64, Failure> {
+    let (mut piece, mut copied) = (vec![0; PIECE_BYTES], 0);
+    loop {
+        let read = match source.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.map_err(unread)?,
+        };
+        if read == 0 {
+            return Ok(copied);
+        }
+        target.write_all(&piece[..read]).map_err(&writing)?;
+        copied += read as u64;
+    }
+}
+
+/// The loss of a file that cannot be opened or read.
+fn unread(error: io::Error) -> Failure {
+    Failure::Lost(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_source_that_cannot_be_read_is_a_loss_and_a_target_that_takes_nothing_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("contents/07/file");
+        let from = folder.path().join("file");
+        let copied = |len| copy_synced(&from, &to, len);
+        assert!(matches!(copied(5), Err(Failure::Lost(_))));
+        assert!(!folder.path().join("contents").exists(), "something is made for a file that is missing");
+        fs::write(&from, "bytes").unwrap();
+        assert!(matches!(copied(6), Err(Failure::Lost(why)) if why == "its file has 5 bytes, not 6"));
+        assert!(!to.exists(), "a part is left");
+        copied(5).map_err(|_| "it fails").unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"bytes");
+        let is_there = copied(5);
+        assert!(matches!(is_there, Err(Failure::Target(StoreError::Io { .. }))));
+        // What was there is no part of this copy.
+        assert_eq!(fs::read(&to).unwrap(), b"bytes");
+        let writing = |error| Failure::Target(io_error("writing", &to, error));
+        let mut full = File::options().write(true).open("/dev/full").unwrap();
+        let full = copy(&mut &b"bytes"[..], &mut full, writing);
+        assert!(matches!(full, Err(Failure::Target(StoreError::Full(_)))));
+        let read = copy(&mut File::open("/proc/self/mem").unwrap(), &mut io::sink(), writing);
+        assert!(matches!(read, Err(Failure::Lost(_))));
+    }
 }

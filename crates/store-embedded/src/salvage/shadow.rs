@@ -9,11 +9,11 @@ use std::os::unix::fs::symlink;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions};
+use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, LsmError};
 use store::{Lane, StoreError, StoreResult, Table};
 
-use super::Loss;
 use super::merge::{Item, Items, Merged};
+use super::{Failure, Loss};
 use crate::files::io_error;
 use crate::opening::{self, Found, Problem, journal, versions};
 use crate::options::EmbeddedOptions;
@@ -35,8 +35,8 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    /// Makes and opens a shadow of `database` in a folder of its own in `shadows`. Returns an error
-    /// if the shadow cannot be written.
+    /// Makes and opens a shadow of `database` in a folder of its own in `shadows`, which is a part of
+    /// the target. Returns an error if the shadow cannot be written.
     pub(super) fn open(database: &Path, shadows: &Path, lane: Lane) -> StoreResult<Self> {
         let found = opening::inspect(database, Space::count(lane));
         let shadow = shadows.join(lane.name());
@@ -54,6 +54,9 @@ impl Shadow {
         let open = || Database::builder(&shadow).cache_size(CACHE_BYTES).worker_threads_unchecked(0).open();
         // The files may be damaged anywhere.
         let opened = match catch_unwind(AssertUnwindSafe(open)) {
+            Ok(Err(fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error)))) if is_of_writing(&error) => {
+                return Err(making(error));
+            }
             Ok(opened) => opened.map_err(|error| error.to_string()),
             Err(_) => Err("its recovery failed, see the log".to_owned()),
         };
@@ -81,37 +84,52 @@ impl Shadow {
     }
 
     /// The rows of a table; an error says why there are none.
-    pub(super) fn rows(&self, table: Table) -> Result<Merged, String> {
+    pub(super) fn rows(&self, table: Table) -> Result<Merged, Failure> {
         let database = self.opened.as_ref().map_err(Clone::clone)?;
         if !database.keyspace_exists(table.name()) {
-            return Err("the database does not know the table any more".to_owned());
+            return Err("the database does not know the table any more".into());
         }
-        let rows = || -> fjall::Result<Merged> {
-            let keyspace: Keyspace = database.keyspace(table.name(), KeyspaceCreateOptions::default)?;
-            // The rows of the journal are in memory. In a file they are read like all others.
-            keyspace.tree.flush_active_memtable(0)?;
-            let version = keyspace.tree.current_version();
-            let runs = version.iter_levels().flat_map(|level| level.iter());
-            Ok(Merged::new(runs.map(|run| {
-                let files = run.iter().cloned().collect::<Vec<_>>();
-                Box::new(files.into_iter().flat_map(|file| {
-                    let items_max = file.metadata.item_count + file.metadata.data_block_count;
-                    let items = file.iter().map(|found| match found {
-                        Ok(found) => Item::Version {
-                            key: found.key.user_key.clone().into(),
-                            number: found.key.seqno,
-                            value: (!found.is_tombstone()).then(|| found.value.clone().into()),
-                        },
-                        Err(error) => Item::Broken(error.to_string()),
-                    });
-                    // A broken index must not cause an endless loop.
-                    let items = items.take(usize::try_from(items_max).unwrap_or(usize::MAX));
-                    items.chain([Item::FileEnd(file.metadata.key_range.max().clone().into())])
-                })) as Items
-            })))
-        };
-        rows().map_err(|error| error.to_string())
+        let keyspace = database.keyspace(table.name(), KeyspaceCreateOptions::default);
+        let keyspace: Keyspace = keyspace.map_err(|error| error.to_string())?;
+        // The rows of the journal are in memory. In a file they are read like all others.
+        keyspace.tree.flush_active_memtable(0).map_err(|error| match error {
+            // That file is in the target.
+            LsmError::Io(source) => {
+                Failure::Target(StoreError::Io { context: format!("writing rows of the journal of {table}"), source })
+            }
+            error => Failure::Lost(error.to_string()),
+        })?;
+        let version = keyspace.tree.current_version();
+        let runs = version.iter_levels().flat_map(|level| level.iter());
+        Ok(Merged::new(runs.map(|run| {
+            let files = run.iter().cloned().collect::<Vec<_>>();
+            Box::new(files.into_iter().flat_map(|file| {
+                let items_max = file.metadata.item_count + file.metadata.data_block_count;
+                let items = file.iter().map(|found| match found {
+                    Ok(found) => Item::Version {
+                        key: found.key.user_key.clone().into(),
+                        number: found.key.seqno,
+                        value: (!found.is_tombstone()).then(|| found.value.clone().into()),
+                    },
+                    Err(error) => Item::Broken(error.to_string()),
+                });
+                // A broken index must not cause an endless loop.
+                let items = items.take(usize::try_from(items_max).unwrap_or(usize::MAX));
+                items.chain([Item::FileEnd(file.metadata.key_range.max().clone().into())])
+            })) as Items
+        })))
     }
+}
+
+/// Whether an error can only come from what is written, and so from the target.
+fn is_of_writing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge
+            | io::ErrorKind::ReadOnlyFilesystem
+    )
 }
 
 /// Puts the sound files of a keyspace in place of the empty one with which the shadow was made.

@@ -404,6 +404,41 @@ async fn is_readable(store: &EmbeddedStore, id: ContentId) -> bool {
     content.try_fold(0, async |len, piece| Ok(len + piece.len())).await.unwrap() == 150_000
 }
 
+/// For how long a file that the database does not know is kept in a test.
+const GRACE: Duration = Duration::from_secs(4 * 3_600);
+
+/// Sweeps once an hour, for so long. Returns what was swept.
+async fn swept_hourly(store: &EmbeddedStore, clock: &ManualClock, hours: u32) -> u64 {
+    let mut swept = 0;
+    for _ in 0..hours {
+        clock.advance(Duration::from_secs(3_600));
+        swept += store.sweep(call()).await.unwrap();
+    }
+    swept
+}
+
+#[tokio::test]
+async fn a_clock_that_was_wrong_deletes_no_content_that_the_database_does_not_know() {
+    let Opened { store, clock, folder } = open(options());
+    let file = crate::support::file_of(folder.path(), ContentId([7; 16]));
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "perhaps the only copy").unwrap();
+    let today = 1_700_000_000_000;
+    let ahead = today + 40 * 24 * 3_600_000;
+    // The machine has no clock of its own: it shows 1970 until it learns the time.
+    clock.set(UnixMillis(0));
+    assert_eq!(store.sweep(call()).await.unwrap(), 0);
+    store.close().await.unwrap();
+    drop(store);
+    let store = EmbeddedStore::open(folder.path(), options(), clock.clone()).unwrap();
+    for shown in [today, ahead, today] {
+        clock.set(UnixMillis(shown));
+        assert_eq!(store.sweep(call()).await.unwrap(), 0, "at {shown}");
+    }
+    assert!(file.exists());
+    assert_eq!(store.health().await.unknown_contents, 1);
+}
+
 #[tokio::test]
 async fn contents_that_an_older_database_does_not_know_are_kept_for_a_grace_period_and_reported() {
     let (backup, newer, older) = (folder(), open(options()), folder());
@@ -418,7 +453,8 @@ async fn contents_that_an_older_database_does_not_know_are_kept_for_a_grace_peri
     std::fs::remove_dir_all(older.path().join("db")).unwrap();
     copy_folder(backup.path(), &older.path().join("db"));
     std::fs::remove_file(older.path().join("lock")).unwrap();
-    let older = open_in(older, options());
+    let graced = || EmbeddedOptions { unknown_content_grace: GRACE, ..options() };
+    let older = open_in(older, graced());
     let file = crate::support::file_of(older.folder.path(), unknown);
 
     assert_eq!(older.store.health().await.unknown_contents, 0, "nobody has looked yet");
@@ -426,14 +462,13 @@ async fn contents_that_an_older_database_does_not_know_are_kept_for_a_grace_peri
         assert_eq!(older.store.sweep(call()).await.unwrap(), 0);
         assert_eq!(older.store.health().await.unknown_contents, 1);
     }
-    older.clock.advance(options().unknown_content_grace - Duration::from_millis(1));
-    assert_eq!(older.store.sweep(call()).await.unwrap(), 0, "the grace is not over");
+    assert_eq!(swept_hourly(&older.store, &older.clock, 3).await, 0, "the grace is not over");
     // Somebody puts the newer database back in its place.
     older.store.close().await.unwrap();
     drop(older.store);
     std::fs::remove_dir_all(older.folder.path().join("db")).unwrap();
     copy_folder(&newer.folder.path().join("db"), &older.folder.path().join("db"));
-    let restored = EmbeddedStore::open(older.folder.path(), options(), older.clock.clone()).unwrap();
+    let restored = EmbeddedStore::open(older.folder.path(), graced(), older.clock.clone()).unwrap();
     assert_eq!(restored.sweep(call()).await.unwrap(), 0);
     assert_eq!(restored.health().await.unknown_contents, 0);
     assert!(is_readable(&restored, known).await && is_readable(&restored, unknown).await);
@@ -444,15 +479,21 @@ async fn contents_that_an_older_database_does_not_know_are_kept_for_a_grace_peri
     drop(restored);
     std::fs::remove_dir_all(older.folder.path().join("db")).unwrap();
     copy_folder(backup.path(), &older.folder.path().join("db"));
-    let older = EmbeddedStore::open(older.folder.path(), options(), older.clock.clone())
-        .map(|store| (store, older.clock))
-        .unwrap();
-    assert_eq!(older.0.sweep(call()).await.unwrap(), 0, "the grace period begins again");
-    older.1.advance(options().unknown_content_grace);
-    assert_eq!(older.0.sweep(call()).await.unwrap(), 1);
+    let reopened = || EmbeddedStore::open(older.folder.path(), graced(), older.clock.clone()).unwrap();
+    let store = reopened();
+    assert_eq!(store.sweep(call()).await.unwrap(), 0, "the grace period begins again");
+    assert_eq!(swept_hourly(&store, &older.clock, 2).await, 0);
+    store.close().await.unwrap();
+    drop(store);
+    // A restart does not change it.
+    let store = reopened();
+    older.clock.advance(Duration::from_secs(2 * 3_600) - Duration::from_millis(1));
+    assert_eq!(store.sweep(call()).await.unwrap(), 0, "the grace is not over");
+    older.clock.advance(Duration::from_millis(1));
+    assert_eq!(store.sweep(call()).await.unwrap(), 1);
     assert!(!file.exists() && !file.with_extension("unknown").exists());
-    assert_eq!(older.0.health().await.unknown_contents, 0);
-    assert!(is_readable(&older.0, known).await);
+    assert_eq!(store.health().await.unknown_contents, 0);
+    assert!(is_readable(&store, known).await);
 }
 
 #[tokio::test]

@@ -460,6 +460,24 @@ async fn a_sealed_journal_is_missed_while_any_table_needs_it_and_not_once_the_en
     seldom(&open(lived.path()).unwrap()).await;
 }
 
+/// The `lock` of the data folder is gone, but the engine's own are there.
+#[tokio::test]
+async fn a_second_process_cuts_nothing_off_a_journal_that_is_written_to() {
+    let lived = folder();
+    let store = open(lived.path()).unwrap();
+    put(&store, 0).await;
+    // So a journal ends while a group is written to it.
+    let journal = journals(lived.path()).remove(0);
+    let mut content = fs::read(&journal).unwrap();
+    content.extend([7; 100]);
+    fs::write(&journal, &content).unwrap();
+    fs::remove_file(lived.path().join("lock")).unwrap();
+    let second = open(lived.path());
+    assert!(matches!(second, Err(StoreError::Held { .. })), "{:?}", second.err());
+    assert!(fs::read(&journal).unwrap() == content, "something was cut off");
+    assert_eq!(rows(&store, Table::Objects).await, [0]);
+}
+
 /// An unfinished group, made from a valid one.
 type Torn = (&'static str, fn(&[u8]) -> Vec<u8>);
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{copied, files, folder, options};
+use crate::support::{copied, file_of, files, folder, options};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use store::{
@@ -120,6 +120,18 @@ async fn everything_in_a_sound_folder_is_copied_even_rows_that_only_the_journal_
 }
 
 #[tokio::test]
+async fn a_folder_that_a_process_has_open_is_refused_even_if_its_lock_was_deleted() {
+    let (source, target) = (folder(), folder());
+    let store = open(source.path());
+    fs::remove_file(source.path().join("lock")).unwrap();
+    let held = salvage(source.path(), target.path(), |_| {});
+    assert!(matches!(held, Err(StoreError::Held { .. })), "{held:?}");
+    assert!(!target.path().join("format").exists(), "a store was made");
+    store.close().await.unwrap();
+    salvage(source.path(), target.path(), |_| {}).unwrap();
+}
+
+#[tokio::test]
 async fn everything_around_a_broken_block_is_copied_and_the_gap_is_named() {
     let (source, target) = (folder(), folder());
     let stamp = Stamp::fresh();
@@ -140,6 +152,32 @@ async fn everything_around_a_broken_block_is_copied_and_the_gap_is_named() {
     let store = open(target.path());
     assert_eq!(salvaged_rows(&store).await, ROWS - gap);
     assert_the_rest_is_there(&store, stamp, content).await;
+}
+
+#[tokio::test]
+async fn a_content_whose_file_is_missing_or_cut_is_named_and_no_file_is_made_for_it() {
+    let source = folder();
+    let store = open(source.path());
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let content = stream::iter([Ok(Bytes::from_static(b"content"))]).boxed();
+        ids.push(store.put_content(call(), "owner".into(), content).await.unwrap());
+    }
+    store.close().await.unwrap();
+    fs::remove_file(file_of(source.path(), ids[0])).unwrap();
+    fs::write(file_of(source.path(), ids[1]), "cont").unwrap();
+    let target = folder();
+    let salvaged = salvage(source.path(), target.path(), |_| {}).unwrap();
+    assert_eq!((salvaged.contents, salvaged.losses.len()), (1, 2), "{:?}", salvaged.losses);
+    let is_there = |id: &store::ContentId| file_of(target.path(), *id).exists();
+    assert_eq!(ids.iter().map(is_there).collect::<Vec<_>>(), [false, false, true]);
+
+    // The target cannot take the last one.
+    let full = folder();
+    fs::create_dir(full.path().join("contents")).unwrap();
+    fs::write(file_of(full.path(), ids[2]).parent().unwrap(), "no folder").unwrap();
+    let failed = salvage(source.path(), full.path(), |_| {});
+    assert!(matches!(failed, Err(StoreError::Io { .. })), "{failed:?}");
 }
 
 #[tokio::test]

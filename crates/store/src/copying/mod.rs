@@ -393,7 +393,7 @@ impl Copier {
         if self.patience.with(|| read_only::reason(target)).await?.as_ref() != Some(&unfinished) {
             return Ok(false);
         }
-        // A removal that arrives late does not remove what is written after it was sent.
+        // What arrives late does not count over what is written after it was sent.
         self.patience.with(|| read_only::set(target, Some(&unfinished))).await?;
         Ok(true)
     }
@@ -439,11 +439,20 @@ async fn is_empty(patience: Patience, store: &dyn Store, table: Table, partition
     Ok(first.rows.is_empty())
 }
 
+/// Whether a store holds nothing, except perhaps a row that says that it takes changes.
 async fn is_vacant(patience: Patience, store: &dyn Store) -> StoreResult<bool> {
     for table in Table::ALL {
-        let page = patience.with(|| store.walk(call(), table, None, 1)).await?;
-        if !page.partitions.is_empty() {
-            return Ok(false);
+        let says = |partition: &Bytes| table == Table::Work && *partition == read_only::PARTITION;
+        let mut from = None;
+        loop {
+            let page = walk(patience, store, table, from).await?;
+            if !page.partitions.iter().all(says) {
+                return Ok(false);
+            }
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
         }
     }
     Ok(true)

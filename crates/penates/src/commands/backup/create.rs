@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use store::{Call, Class, Cut, Deadline};
 
 use super::target::Target;
-use super::{failed, in_thread, is_pipe};
+use super::{failed, id_of, in_thread, is_pipe};
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::exit::CliError;
 use crate::local;
@@ -66,7 +66,7 @@ pub(super) async fn create(args: CreateArgs) -> anyhow::Result<()> {
     let source = source(&args.store, data).await?;
     let options = Options {
         time: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        id: now.strftime("%Y%m%dT%H%M%SZ").to_string(),
+        id: id_of(now),
         program: format!("penates {}", env!("CARGO_PKG_VERSION")),
         folder: std::path::absolute(data).unwrap_or_else(|_| data.to_owned()).display().to_string(),
         links: args.link,

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use ::backup::{Access, Backups};
 use clap::Args;
+use jiff::Timestamp;
 use serde_json::json;
 
-use super::failed;
+use super::{failed, id_of};
 use crate::cli::OutputArgs;
 use crate::output::{Output, human_bytes};
 
@@ -20,7 +21,8 @@ pub(super) struct DeleteArgs {
     folder: PathBuf,
     /// The backups to delete. Without any, only what interrupted commands left is deleted.
     ids: Vec<String>,
-    /// Delete all but the newest NUMBER backups.
+    /// Delete all but the newest NUMBER backups. It is refused if the newest one is of a later time
+    /// than now.
     #[arg(long, value_name = "NUMBER", conflicts_with = "ids", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
     /// The form of the output.
@@ -33,6 +35,8 @@ pub(super) fn delete(args: &DeleteArgs) -> anyhow::Result<()> {
     let ids = match args.keep {
         None => args.ids.clone(),
         Some(keep) => {
+            // Those that are kept are the last ones only if no time was wrong.
+            backups.require_order(&id_of(Timestamp::now())).map_err(failed)?;
             let mut ids = backups.ids().map_err(failed)?;
             ids.truncate(ids.len().saturating_sub(keep as usize));
             ids

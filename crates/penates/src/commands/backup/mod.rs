@@ -13,6 +13,7 @@ use ::backup::BackupError;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use indicatif::ProgressBar;
+use jiff::Timestamp;
 
 use crate::exit::CliError;
 use crate::progress;
@@ -70,6 +71,11 @@ async fn in_thread<T: Send + 'static>(
         worked
     });
     worked.await.context("the work ended early")?
+}
+
+/// The id of a backup that is made at a time.
+fn id_of(time: Timestamp) -> String {
+    time.strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
 /// Whether a path means standard output or input.

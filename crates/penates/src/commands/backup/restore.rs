@@ -5,16 +5,17 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::backup::{Access, Backups, Place, Summary, restore_stream};
+use ::backup::{Access, BackupError, Backups, Place, Summary, restore_stream};
 use anyhow::Context;
 use clap::Args;
 use indicatif::ProgressBar;
+use jiff::Timestamp;
 use library::Library;
 use server::config::Config;
 use store::{Store, SystemClock, copying};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
-use super::{failed, in_thread, is_archive, is_pipe};
+use super::{failed, id_of, in_thread, is_archive, is_pipe};
 use crate::cli::OutputArgs;
 use crate::exit::CliError;
 use crate::local;
@@ -51,13 +52,23 @@ fn restore_archive(from: &Path, to: &Path, bar: &ProgressBar) -> anyhow::Result<
     Ok((restored, place))
 }
 
+/// The id of the newest backup.
+fn newest(backups: &Backups) -> anyhow::Result<String> {
+    // It may be an old one, of a time when the clock was wrong.
+    if let Err(error @ BackupError::Clock { .. }) = backups.require_order(&id_of(Timestamp::now())) {
+        let why = "name the backup to restore by its id: `penates backup list` lists them";
+        return Err(CliError::Usage(format!("{why} ({error})")).into());
+    }
+    let newest = backups.ids().map_err(failed)?.pop();
+    newest.ok_or_else(|| CliError::Usage("there is no backup in the folder yet".to_owned()).into())
+}
+
 /// Restores a backup of a folder of them.
 fn restore_from(args: &RestoreArgs, bar: &ProgressBar) -> anyhow::Result<(Summary, Place)> {
     let backups = Backups::open(&args.folder, Access::Read).map_err(failed)?;
-    let newest = || backups.ids().map(|ids| ids.last().cloned()).map_err(failed);
     let id = match &args.id {
         Some(id) => id.clone(),
-        None => newest()?.ok_or_else(|| CliError::Usage("there is no backup in the folder yet".to_owned()))?,
+        None => newest(&backups)?,
     };
     bar.set_length(backups.summary(&id).map_err(failed)?.end.bytes);
     let place = Place::begin(&args.to).map_err(failed)?;
@@ -70,6 +81,7 @@ pub(super) async fn restore(args: RestoreArgs) -> anyhow::Result<()> {
     if is_archive && args.id.is_some() {
         return Err(CliError::Usage("an archive has one backup: name no other".to_owned()).into());
     }
+    local::require_place(&args.to)?;
     local::refuse_root(&args.to).map_err(local::cannot_open)?;
     let (args, (restored, place)) = in_thread(
         move |bar| {
