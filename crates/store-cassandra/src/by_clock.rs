@@ -49,11 +49,11 @@ impl Engine {
         for (index, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Put { rows, .. } => {
-                    let at = self.write_times.next();
+                    let at = self.clock_times.next();
                     writes.extend(rows.into_iter().map(|row| self.put_at(statements, &partition, row, at)));
                 }
                 Step::Remove { rows, .. } => {
-                    writes.extend(removals(statements, &partition, rows, self.write_times.next()));
+                    writes.extend(removals(statements, &partition, rows, self.clock_times.next()));
                 }
                 Step::Replace { sort, expect: Some(expect), then, .. } => {
                     replacements.push(Replacement { step: index, sort, expect, then });
@@ -73,7 +73,7 @@ impl Engine {
             };
             let after = current.written_at.saturating_add(1);
             // What this process writes next is later still.
-            self.write_times.observe_near(after);
+            self.clock_times.observe_near(after);
             writes.push(match then {
                 Some(PlainValue { value, expires_at }) => {
                     self.put_at(statements, &partition, NewRow { sort, value, expires_at }, after)

@@ -100,6 +100,7 @@ impl CassandraStore {
             levels: InForce { levels: options.levels, copies },
             home,
             write_times: WriteTimes::new(clock.clone()),
+            clock_times: WriteTimes::new(clock.clone()),
             row_sizes: RowSizes::default(),
             turns: Turns::new(),
             lag,

@@ -5,7 +5,10 @@
 //! uncompressed files. The seal covers its place (the content's id, then the chunk's number: four
 //! bytes, big-endian), so that no other chunk passes for it.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, TryStreamExt, stream};
 use scylla::statement::Consistency;
 use store::{Class, ContentId, Deadline, StoreError, StoreResult, Table, ValueKind, envelope};
 
@@ -20,6 +23,9 @@ pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 /// Chunks of a part: 32 MiB.
 const PART_CHUNKS: u64 = 256;
 
+/// Parts of a content that are removed at the same time.
+const PARTS_AT_ONCE: usize = 4;
+
 /// The place of a chunk: its part, and its number in the content.
 fn place(number: u64) -> StoreResult<(i32, i32)> {
     let fits = |number| i32::try_from(number).ok();
@@ -28,6 +34,14 @@ fn place(number: u64) -> StoreResult<(i32, i32)> {
         actual: number,
         max: i32::MAX as u64,
     })
+}
+
+/// How many parts a content of `len` bytes has.
+fn parts_of(len: u64) -> StoreResult<i32> {
+    match len.div_ceil(CHUNK_BYTES as u64) {
+        0 => Ok(0),
+        chunks => Ok(place(chunks - 1)?.0 + 1),
+    }
 }
 
 /// The bytes of the place for which a chunk is sealed.
@@ -73,24 +87,46 @@ impl Engine {
         chunk.map(Some).map_err(|error| corrupt(Table::Contents, format!("chunk {number} of content {id}: {error}")))
     }
 
-    /// Removes all chunks, part by part, until a part has none. Chunks are written in order, a few
-    /// at a time, so no later part has any.
-    pub(crate) async fn remove_chunks(&self, deadline: Deadline, id: ContentId) -> StoreResult<()> {
-        let (look, write) = (self.levels.strong(Class::Content), self.levels.write(Class::Content));
-        for part in 0.. {
-            let statement = &self.statements.chunks.look_over;
-            let rows = self.requests.rows(deadline, look.consistency(), statement, (id.0, part)).await?;
-            let mut newest = None;
-            for row in readable(rows.rows::<(i64,)>())? {
-                newest = newest.max(Some(readable(row)?.0));
-            }
-            let Some(newest) = newest else { break };
-            let parameters =
-                vec![Parameter::BigInt(newest), Parameter::Blob(Bytes::copy_from_slice(&id.0)), Parameter::Int(part)];
-            let removal = vec![(&self.statements.chunks.remove, parameters)];
-            self.requests.write(deadline, write.consistency(), None, removal).await.map_err(Failure::of_read)?;
+    /// Removes all chunks of a content whose header states `len` bytes. Each part may take `step`.
+    /// A removal that is interrupted leaves nothing that the next one does not find.
+    pub(crate) async fn remove_chunks(&self, step: Duration, id: ContentId, len: u64) -> StoreResult<()> {
+        // The header of an interrupted upload may state less than was written. Chunks are written
+        // in order, a few at a time, so the parts above have chunks up to the first part without
+        // any. They are removed from the last one on, so that this stays so.
+        let stated = parts_of(len)?;
+        let mut end = stated;
+        while self.newest_chunk(step, id, end).await?.is_some() {
+            end += 1;
         }
-        Ok(())
+        for part in (stated..end).rev() {
+            self.remove_part(step, id, part).await?;
+        }
+        // Each of these is looked at every time.
+        let removed = stream::iter(0..stated).map(|part| self.remove_part(step, id, part));
+        removed.buffer_unordered(PARTS_AT_ONCE).try_collect().await
+    }
+
+    /// The newest write time of the chunks of a part; `None`: it has none.
+    async fn newest_chunk(&self, step: Duration, id: ContentId, part: i32) -> StoreResult<Option<i64>> {
+        let (deadline, level) = (Deadline::within(step), self.levels.strong(Class::Content).consistency());
+        let rows = self.requests.rows(deadline, level, &self.statements.chunks.look_over, (id.0, part)).await?;
+        let mut newest = None;
+        for row in readable(rows.rows::<(i64,)>())? {
+            newest = newest.max(Some(readable(row)?.0));
+        }
+        Ok(newest)
+    }
+
+    /// Removes the chunks that a part has now.
+    async fn remove_part(&self, step: Duration, id: ContentId, part: i32) -> StoreResult<()> {
+        let Some(newest) = self.newest_chunk(step, id, part).await? else { return Ok(()) };
+        // A copy puts a content again under its id.
+        self.write_times.observe(newest);
+        let (deadline, level) = (Deadline::within(step), self.levels.write(Class::Content).consistency());
+        let parameters =
+            vec![Parameter::BigInt(newest), Parameter::Blob(Bytes::copy_from_slice(&id.0)), Parameter::Int(part)];
+        let removal = vec![(&self.statements.chunks.remove, parameters)];
+        self.requests.write(deadline, level, None, removal).await.map_err(Failure::of_read)
     }
 }
 
@@ -139,5 +175,14 @@ mod tests {
         assert_eq!(place(255).unwrap(), (0, 255));
         assert_eq!(place(256).unwrap(), (1, 256));
         assert!(place(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn the_length_of_a_content_says_how_many_parts_it_has() {
+        let part = PART_CHUNKS * CHUNK_BYTES as u64;
+        for (len, parts) in [(0, 0), (1, 1), (part - 1, 1), (part, 1), (part + 1, 2), (70 << 20, 3)] {
+            assert_eq!(parts_of(len).unwrap(), parts, "{len}");
+        }
+        assert!(parts_of(u64::MAX).is_err());
     }
 }

@@ -9,8 +9,10 @@ use rustls::pki_types::pem::PemObject;
 use scylla::client::execution_profile::ExecutionProfileHandle;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
+use scylla::cluster::ClusterState;
 use scylla::cluster::metadata::Strategy;
 use scylla::errors::ExecutionError;
+use scylla::serialize::row::SerializeRow;
 use scylla::statement::unprepared::Statement;
 use scylla::statement::{Consistency, SerialConsistency};
 use store::{FormatLevel, StoreError, StoreResult};
@@ -20,6 +22,7 @@ use crate::credentials::Login;
 use crate::failure::{Failure, readable};
 use crate::levels::{Copies, Levels};
 use crate::options::CassandraOptions;
+use crate::requests::applied;
 use crate::routing;
 use crate::schema;
 
@@ -127,6 +130,21 @@ fn local_datacenter(session: &Session, options: &CassandraOptions) -> StoreResul
     }
 }
 
+/// The data centers other than `local` in which a strategy keeps copies, in order.
+fn others(strategy: &Strategy, local: &str) -> Vec<String> {
+    let Strategy::NetworkTopologyStrategy { datacenter_repfactors } = strategy else { return Vec::new() };
+    let others = datacenter_repfactors.iter().filter(|(name, copies)| **copies > 0 && *name != local);
+    let mut others: Vec<String> = others.map(|(name, _)| name.clone()).collect();
+    others.sort();
+    others
+}
+
+/// The data centers other than `local` in which a keyspace keeps copies, in order, as the driver
+/// knows them now; `None`: it does not know the keyspace. Nodes tell it of changes.
+pub(crate) fn others_now(state: &ClusterState, keyspace: &str, local: &str) -> Option<Vec<String>> {
+    state.get_keyspace(keyspace).map(|keyspace| others(&keyspace.strategy, local))
+}
+
 impl Connected {
     /// The number of nodes of each data center.
     pub(crate) fn nodes_by_datacenter(&self) -> BTreeMap<String, usize> {
@@ -177,7 +195,7 @@ impl Connected {
         let Some(keyspace) = state.get_keyspace(address.keyspace()) else {
             return Ok((Copies { local: 1, all: 1, others: 0 }, Vec::new()));
         };
-        let (local, replicas, others): (usize, usize, Vec<String>) = match &keyspace.strategy {
+        let (local, replicas): (usize, usize) = match &keyspace.strategy {
             Strategy::NetworkTopologyStrategy { datacenter_repfactors } => {
                 let local = datacenter_repfactors.get(&self.datacenter).copied().unwrap_or(0);
                 if local == 0 {
@@ -187,15 +205,12 @@ impl Connected {
                         self.datacenter
                     )));
                 }
-                let others = datacenter_repfactors
-                    .iter()
-                    .filter(|(name, copies)| **copies > 0 && **name != self.datacenter)
-                    .map(|(name, _)| name.clone());
-                (local, datacenter_repfactors.values().sum(), others.collect())
+                (local, datacenter_repfactors.values().sum())
             }
-            Strategy::SimpleStrategy { replication_factor } => (*replication_factor, *replication_factor, Vec::new()),
-            _ => (1, 1, Vec::new()),
+            Strategy::SimpleStrategy { replication_factor } => (*replication_factor, *replication_factor),
+            _ => (1, 1),
         };
+        let others = others(&keyspace.strategy, &self.datacenter);
         for (class, levels) in levels.classes() {
             for (what, level) in [("reads", levels.read), ("writes", levels.write)] {
                 if level.replicas_min() > replicas {
@@ -229,7 +244,24 @@ impl Connected {
         Ok(datacenters)
     }
 
-    /// Runs a statement that changes the schema, and waits until all nodes have the change.
+    /// Runs a lightweight transaction of all data centers, once. Returns whether it was applied.
+    /// After an error it may have been.
+    pub(crate) async fn decide(
+        &self,
+        change: &str,
+        level: Consistency,
+        parameters: impl SerializeRow,
+    ) -> StoreResult<bool> {
+        let mut change = self.statement(change, level);
+        change.set_is_idempotent(false);
+        change.set_retry_policy(Some(routing::sent_once()));
+        change.set_serial_consistency(Some(SerialConsistency::Serial));
+        let answer = self.session.query_unpaged(change, parameters).await;
+        applied(answer.map_err(|error| Failure::from(error).of_read())?)
+    }
+
+    /// Runs a statement that changes the schema, and waits until all nodes have the change. The
+    /// driver may repeat it: each of them does nothing if its work is done already.
     pub(crate) async fn run_schema(&self, statement: &str) -> Result<(), ExecutionError> {
         let mut statement = Statement::new(statement);
         statement.set_request_timeout(Some(SCHEMA_TIMEOUT));

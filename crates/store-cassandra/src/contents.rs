@@ -1,6 +1,6 @@
 //! Large contents: a guarded header row with the state of a content, and its chunks.
 //!
-//! The header is written before the first chunk and deleted after the last, so no chunk is ever
+//! The header is written before the first chunk and deleted after all of them, so no chunk is ever
 //! without one. A content is sealed only after all its chunks are acknowledged.
 
 use std::ops::Range;
@@ -15,7 +15,7 @@ use store::{
     Call, Class, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, Stamp, StoreError,
     StoreResult, Table, stored,
 };
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use crate::chunks::{CHUNK_BYTES, Cutter};
 use crate::compare::{Become, Change, Ended};
@@ -155,13 +155,18 @@ impl Engine {
         }
     }
 
+    /// Deletes a condemned content. The deadline bounds each step, because a large content has
+    /// thousands of parts. What a call that fails leaves, the next one deletes.
     pub(crate) async fn delete(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
-        let stamp = match lifecycle::to_delete(self.header(description(deadline), id).await?) {
+        let step = deadline.remaining();
+        let found = self.header(description(deadline), id).await?;
+        let len = found.as_ref().map_or(0, |(_, header)| header.len);
+        let stamp = match lifecycle::to_delete(found) {
             ToDelete::Answer(answer) => return Ok(answer),
             ToDelete::Delete(stamp) => stamp,
         };
-        self.remove_chunks(deadline, id).await?;
-        self.change_content(deadline, id, Expect::Stamp(stamp), Become::Gone).await?;
+        self.remove_chunks(step, id, len).await?;
+        self.change_content(Deadline::within(step), id, Expect::Stamp(stamp), Become::Gone).await?;
         Ok(true)
     }
 
@@ -197,19 +202,20 @@ impl Engine {
         Ok(swept)
     }
 
-    /// Sweeps one content, and returns whether it was deleted.
+    /// Sweeps one content, and returns whether it was deleted. If the time of the sweep ends within
+    /// a large content, the next sweep deletes the rest.
     async fn sweep_one(&self, call: Call, id: ContentId) -> StoreResult<bool> {
         let deadline = call.deadline;
         match lifecycle::to_sweep(self.header(call.of(Class::Description), id).await?, self.now()) {
-            ToSweep::Leave => Ok(false),
+            ToSweep::Leave => return Ok(false),
             ToSweep::Condemn(stamp, header) => {
-                match self.change_header(deadline, id, Expect::Stamp(stamp), &header).await? {
-                    Some(_) => self.delete(deadline, id).await,
-                    None => Ok(false),
+                if self.change_header(deadline, id, Expect::Stamp(stamp), &header).await?.is_none() {
+                    return Ok(false);
                 }
             }
-            ToSweep::Delete => self.delete(deadline, id).await,
+            ToSweep::Delete => {}
         }
+        timeout_at(deadline.0, self.delete(deadline, id)).await.unwrap_or(Err(StoreError::DeadlinePassed))
     }
 }
 
@@ -282,11 +288,12 @@ impl<'a> Upload<'a> {
         timeout(self.step, step).await.map_err(|_| StoreError::DeadlinePassed)
     }
 
-    /// Deletes what the upload has written. If that fails, a sweep does it after the lease.
+    /// Deletes what the upload has written, as far as one step suffices, because a client waits. A
+    /// sweep deletes the rest, after the lease if not even the header could be changed.
     async fn abandon(mut self) {
         let abandoned = async {
             self.write_header(lifecycle::condemned(&self.header)).await?;
-            self.engine.delete(Deadline::within(self.step), self.id).await
+            self.in_time(self.engine.delete(Deadline::within(self.step), self.id)).await?
         };
         if let Err(error) = abandoned.await {
             tracing::warn!(content = %self.id, %error, "an abandoned upload cannot be deleted now; a sweep deletes it later");

@@ -24,7 +24,12 @@ pub(crate) struct Engine {
     pub(crate) statements: Arc<Statements>,
     pub(crate) levels: InForce,
     pub(crate) home: KnownHome,
+    /// Write times of plain rows. After a removal they follow what was removed, however wrong the
+    /// clock of its writer was.
     pub(crate) write_times: WriteTimes,
+    /// Write times of lists that count by the clock. Others win or lose by them, so no other list
+    /// moves them.
+    pub(crate) clock_times: WriteTimes,
     pub(crate) row_sizes: RowSizes,
     pub(crate) turns: Turns,
     pub(crate) lag: Lag,

@@ -10,6 +10,9 @@
 //! 2. An administrator brings everything that was decided to the new home: a repair.
 //! 3. The row names the new home ([`CassandraStore::settle_home`]).
 //!
+//! Whether heads have a home at all depends on which data centers have copies. A store that finds
+//! others than when it was opened switches no heads, as if it were away from home.
+//!
 //! A lost home cannot acknowledge anything. Then a quorum of the new home is enough
 //! ([`CassandraStore::take_home`]). A store in the old home reads the row from all data centers if
 //! they answer, so it learns of the new home when the data centers reach each other again.
@@ -18,14 +21,12 @@ use std::fmt;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use scylla::statement::{Consistency, SerialConsistency};
+use scylla::statement::Consistency;
 use store::{StoreError, StoreResult};
 use tokio::time::Instant;
 
 use crate::connect::Connected;
-use crate::failure::Failure;
 use crate::levels::Serial;
-use crate::requests::applied;
 use crate::schema::META;
 
 /// The key of the row in [`META`].
@@ -112,11 +113,15 @@ pub(crate) struct KnownHome {
     datacenter: String,
     /// The last value and when it was requested. `None`: only one data center has copies.
     last: Option<Mutex<(Home, Instant)>>,
+    /// The other data centers that have copies now, if they are not those that had some when the
+    /// store was opened.
+    moved: Mutex<Option<Vec<String>>>,
 }
 
 impl KnownHome {
     pub(crate) fn new(serial: Serial, datacenter: String, home: Option<Home>) -> Self {
-        Self { serial, datacenter, last: home.map(|home| Mutex::new((home, Instant::now()))) }
+        let last = home.map(|home| Mutex::new((home, Instant::now())));
+        Self { serial, datacenter, last, moved: Mutex::default() }
     }
 
     /// Whether it is worth knowing: several data centers have copies.
@@ -130,6 +135,13 @@ impl KnownHome {
     }
 
     fn refusal_at(&self, now: Instant) -> Option<String> {
+        if let Some(others) = &*self.moved.lock() {
+            let now = [std::slice::from_ref(&self.datacenter), &others[..]].concat().join(", ");
+            return Some(format!(
+                "its keyspace has copies in other data centers ({now}) than when this program opened it: start this \
+                 program again"
+            ));
+        }
         let last = self.last.as_ref()?.lock();
         let (home, read_at) = &*last;
         if now.duration_since(*read_at) > TRUSTED {
@@ -141,6 +153,18 @@ impl KnownHome {
     /// Fails with [`StoreError::ReadOnly`] if no head can be switched from here.
     pub(crate) fn check(&self) -> StoreResult<()> {
         self.refusal().map_or(Ok(()), |why| Err(StoreError::ReadOnly(why)))
+    }
+
+    /// Notes which other data centers have copies now, and had when the store was opened. Levels of
+    /// reads and the home were chosen by that. So if it changes, heads are switched only once the
+    /// store was opened again.
+    pub(crate) fn learn_copies(&self, when_opened: &[String], now: &[String]) {
+        let moved = (when_opened != now).then(|| now.to_vec());
+        let mut known = self.moved.lock();
+        if *known != moved {
+            tracing::warn!(?when_opened, ?now, "the data centers that have copies of the keyspace were changed");
+            *known = moved;
+        }
     }
 
     /// Notes the value that was requested at a time.
@@ -182,11 +206,7 @@ impl Connected {
                 vec![to, key, from.value().to_owned()],
             ),
         };
-        let mut change = self.statement(&change, Consistency::EachQuorum);
-        change.set_is_idempotent(false);
-        change.set_serial_consistency(Some(SerialConsistency::Serial));
-        let answer = self.session.query_unpaged(change, parameters).await;
-        applied(answer.map_err(|error| Failure::from(error).of_read())?)
+        self.decide(&change, Consistency::EachQuorum, parameters).await
     }
 }
 
@@ -236,6 +256,22 @@ mod tests {
     fn a_store_with_copies_in_one_data_center_needs_no_home() {
         let known = KnownHome::new(Serial::LocalSerial, "dc1".to_owned(), None);
         assert_eq!(known.refusal_at(Instant::now() + 100 * TRUSTED), None);
+    }
+
+    #[test]
+    fn a_store_whose_copies_are_no_longer_where_they_were_when_it_was_opened_switches_no_heads() {
+        let (none, added) = (Vec::<String>::new(), vec!["dc2".to_owned(), "dc3".to_owned()]);
+        for serial in [Serial::Serial, Serial::LocalSerial] {
+            let known = KnownHome::new(serial, "dc1".to_owned(), None);
+            known.learn_copies(&none, &none);
+            known.check().unwrap();
+            known.learn_copies(&none, &added);
+            let why = known.refusal().unwrap();
+            assert!(why.contains("dc1, dc2, dc3") && why.contains("program again"), "{why}");
+            assert!(matches!(known.check(), Err(StoreError::ReadOnly(_))));
+            known.learn_copies(&none, &none);
+            known.check().unwrap();
+        }
     }
 
     #[test]

@@ -23,8 +23,9 @@
 //!   saw, and around guarded rows. So it also removes what a server with a faster clock wrote, and
 //!   never hides what is written later. It costs a read.
 //! - If one server removes a row and another, whose clock lags behind, puts the same key again
-//!   within that lag, the row stays removed. No protocol above puts a removed key again, except
-//!   marks on damage, which a verification finds again.
+//!   within that lag after the removed row was put, the row stays removed. `docs/protocols.md` lists
+//!   why no put of the domain is lost so (Removed rows): keys are new, nothing puts a row again once
+//!   its work is done, or the put is read back or made again.
 //!
 //! Strong reads are reads at a level that meets every finished write (see `levels.rs`). SERIAL
 //! reads are used only if the outcome of a lightweight transaction is unknown.

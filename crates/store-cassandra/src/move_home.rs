@@ -10,6 +10,7 @@ use crate::connect;
 use crate::failure::Failure;
 use crate::home::{Home, KEY, NO_HOME};
 use crate::options::CassandraOptions;
+use crate::routing;
 use crate::schema::META;
 
 impl CassandraStore {
@@ -86,7 +87,10 @@ impl CassandraStore {
             }
             let to = Home::At(connected.datacenter.clone());
             let put = format!("INSERT INTO {keyspace}.{META} (key, value) VALUES (?, ?)");
-            let put = connected.statement(&put, Consistency::LocalQuorum);
+            let mut put = connected.statement(&put, Consistency::LocalQuorum);
+            // The node chooses the write time, so a second try could hide what was recorded since.
+            put.set_is_idempotent(false);
+            put.set_retry_policy(Some(routing::sent_once()));
             let answer = connected.session.query_unpaged(put, (KEY, to.value())).await;
             answer.map_err(|error| Failure::from(error).of_read())?;
             // This node's clock may lag behind the clock of the node that wrote the old value.

@@ -2,7 +2,7 @@
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use scylla::statement::{Consistency, SerialConsistency};
+use scylla::statement::Consistency;
 use store::{Clock, FormatLevel, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::cassandra_store::CassandraStore;
@@ -11,7 +11,6 @@ use crate::failure::{Failure, readable};
 use crate::lease::{INTENT_KEY, LEASE_PREFIX, Server, server_of};
 use crate::levels::Level;
 use crate::options::CassandraOptions;
-use crate::requests::applied;
 use crate::schema::{self, FORMAT_KEY, META};
 
 /// The level of a store, and the servers that have it open.
@@ -95,12 +94,10 @@ impl Connected {
         Ok(intent.and_then(|value| schema::level_of(&value)) == Some(level))
     }
 
-    /// Runs a lightweight transaction of all data centers. Returns whether it was applied.
+    /// Runs a lightweight transaction at the level that meets what servers read. Returns whether it
+    /// was applied.
     async fn transact(&self, options: &CassandraOptions, change: &str) -> StoreResult<bool> {
-        let mut change = self.statement(change, meeting(options.levels.description.read));
-        change.set_is_idempotent(false);
-        change.set_serial_consistency(Some(SerialConsistency::Serial));
-        applied(self.session.query_unpaged(change, ()).await.map_err(|error| Failure::from(error).of_read())?)
+        self.decide(change, meeting(options.levels.description.read), ()).await
     }
 
     /// Creates the tables that the next level brings. A server prepares its statements for them

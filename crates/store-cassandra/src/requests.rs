@@ -1,7 +1,9 @@
 //! Sends every request to the cluster: deadline, level, retries and outcome.
 //!
-//! The driver repeats nothing that may have been carried out, because everything except reads is
-//! marked as not idempotent. Requests that are repeated here are repeated at the same level.
+//! The driver repeats reads only: all other requests have profiles that send them once
+//! (`routing.rs`). To mark a request as not idempotent is not enough, because the driver's usual
+//! policy repeats what is refused as unavailable all the same. Requests that are repeated here are
+//! repeated at the same level.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

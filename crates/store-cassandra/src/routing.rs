@@ -1,4 +1,6 @@
 //! Chooses the node for a request. No request ever leaves the data center or lowers its level.
+//!
+//! The driver repeats reads by itself, and nothing else: see the head of `requests.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +8,7 @@ use std::time::Duration;
 use scylla::client::execution_profile::{ExecutionProfile, ExecutionProfileHandle};
 use scylla::cluster::{ClusterState, NodeRef};
 use scylla::policies::load_balancing::{DefaultPolicy, FallbackPlan, LoadBalancingPolicy, RoutingInfo};
+use scylla::policies::retry::{FallthroughRetryPolicy, RetryPolicy};
 use scylla::policies::speculative_execution::{SimpleSpeculativeExecutionPolicy, SpeculativeExecutionPolicy};
 use scylla::routing::Shard;
 
@@ -37,6 +40,13 @@ pub(crate) fn nearby(datacenter: &str) -> ExecutionProfileHandle {
     ExecutionProfile::builder().load_balancing_policy(nodes_of(datacenter, true)).build().into_handle()
 }
 
+/// A policy by which the driver sends a request once. The usual one repeats what a node refuses as
+/// unavailable, even if it is marked as not idempotent. A lightweight transaction may have been
+/// decided by then, and its second try would find its own decision and report it as refused.
+pub(crate) fn sent_once() -> Arc<dyn RetryPolicy> {
+    Arc::new(FallthroughRetryPolicy::new())
+}
+
 impl Routes {
     pub(crate) fn new(datacenter: &str, speculative_after: Option<Duration>) -> Self {
         let replicas = |shuffled| nodes_of(datacenter, shuffled);
@@ -46,10 +56,12 @@ impl Routes {
         let profile = |policy| ExecutionProfile::builder().load_balancing_policy(policy);
         // All from one policy, so that they agree on the order.
         let ordered = replicas(false);
-        let nth = |nth| profile(Arc::new(Nth { ordered: ordered.clone(), nth })).build().into_handle();
+        let write =
+            |policy: Arc<dyn LoadBalancingPolicy>| profile(policy).retry_policy(sent_once()).build().into_handle();
+        let nth = |nth| write(Arc::new(Nth { ordered: ordered.clone(), nth }));
         Self {
             reads: profile(replicas(true)).speculative_execution_policy(speculative).build().into_handle(),
-            writes: profile(replicas(true)).build().into_handle(),
+            writes: write(replicas(true)),
             in_turn: std::array::from_fn(nth),
         }
     }
@@ -96,5 +108,22 @@ impl LoadBalancingPolicy for Nth {
 
     fn name(&self) -> String {
         "NthReplica".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cassandra refuses a transaction as unavailable also after it has decided it.
+    #[test]
+    fn the_driver_repeats_no_write_and_no_transaction_by_itself() {
+        let routes = Routes::new("dc1", None);
+        let policy = |route: ExecutionProfileHandle| format!("{:?}", route.to_profile().get_retry_policy());
+        for nth in 0..2 * IN_TURN {
+            assert_eq!(policy(routes.transaction(nth)), "FallthroughRetryPolicy", "try {nth} of a transaction");
+            assert_eq!(policy(routes.write(nth)), "FallthroughRetryPolicy", "try {nth} of a write");
+        }
+        assert_eq!(policy(routes.read()), "DefaultRetryPolicy");
     }
 }

@@ -37,8 +37,6 @@ pub(crate) const CHUNKS: &str = "content_chunks";
 /// The row of [`META`] with the version.
 pub(crate) const FORMAT_KEY: &str = "format";
 
-const DAY_S: u32 = 24 * 3600;
-
 /// Size-tiered: rows are written once and read in sequence. Rewriting megabytes of text to separate
 /// files by key ranges would cost more than it saves.
 const WRITTEN_ONCE: &str = "{'class': 'SizeTieredCompactionStrategy'}";
@@ -62,42 +60,46 @@ const COMPRESSED: &str = "{'class': 'LZ4Compressor', 'chunk_length_in_kb': '16'}
 /// that hangs makes it wait longer and longer, because those waits count too.
 const ASKED_ONCE_MORE: &str = "MIN(99PERCENTILE,50MS)";
 
+/// How long tombstones are kept, in seconds. Every replica must be repaired within this time, or
+/// removed rows come back.
+///
+/// `work` needs it as well: a reason for being read-only, or the state of a transaction, would
+/// count if it came back. Its queues have most tombstones, and that makes no collector slow. A
+/// bucket is read for about an hour until its queue's mark is past it, and for so long Cassandra
+/// keeps a tombstone in any case. More of them are read only if a mark stays behind, or if a walk
+/// looks for a lost one. The lists of the search index have tombstones too, which searches read:
+/// `docs/limits.md` says what that costs.
+const TOMBSTONES_KEPT_S: u32 = 10 * 24 * 3600;
+
 struct Storage {
     compaction: &'static str,
     compression: &'static str,
-    /// How long tombstones are kept. Every replica must be repaired within this time, or removed
-    /// rows come back.
-    gc_grace_s: u32,
     comment: &'static str,
 }
 
 fn storage(table: Table) -> Storage {
-    let usual = 10 * DAY_S;
-    let (compaction, compression, gc_grace_s, comment) = match table {
+    let (compaction, compression, comment) = match table {
         // Heads change, and are read one by one.
-        Table::Objects => (ADDED_TO, COMPRESSED, usual, "objects: head, log, directories"),
-        Table::Packs => (WRITTEN_ONCE, UNCOMPRESSED, usual, "packs of frames, and what is kept of members besides"),
-        Table::Children => (ADDED_TO, COMPRESSED, usual, "what containers contain"),
-        Table::Selections => (ADDED_TO, COMPRESSED, usual, "stored plans"),
-        Table::Audit => (BY_TIME, COMPRESSED, usual, "who asked for what"),
-        Table::Tokens => (ADDED_TO, COMPRESSED, usual, "hashes of access tokens"),
-        // Records of work come and go. If one comes back, the work is done again and finds nothing
-        // to do. So its tombstone may be dropped early, and a search for work reads past few
-        // tombstones.
-        Table::Work => (ADDED_TO, COMPRESSED, DAY_S, "what is to be collected"),
-        Table::Contents => (ADDED_TO, COMPRESSED, usual, "headers of large contents"),
-        Table::Damage => (ADDED_TO, COMPRESSED, usual, "marks on what is damaged"),
-        Table::Pins => (ADDED_TO, COMPRESSED, usual, "what selections keep from being collected"),
+        Table::Objects => (ADDED_TO, COMPRESSED, "objects: head, log, directories"),
+        Table::Packs => (WRITTEN_ONCE, UNCOMPRESSED, "packs of frames, and what is kept of members besides"),
+        Table::Children => (ADDED_TO, COMPRESSED, "what containers contain"),
+        Table::Selections => (ADDED_TO, COMPRESSED, "stored plans"),
+        Table::Audit => (BY_TIME, COMPRESSED, "who asked for what"),
+        Table::Tokens => (ADDED_TO, COMPRESSED, "hashes of access tokens"),
+        Table::Work => (ADDED_TO, COMPRESSED, "what is to be collected"),
+        Table::Contents => (ADDED_TO, COMPRESSED, "headers of large contents"),
+        Table::Damage => (ADDED_TO, COMPRESSED, "marks on what is damaged"),
+        Table::Pins => (ADDED_TO, COMPRESSED, "what selections keep from being collected"),
         // A record is read as a whole, and one that is changed often should lie in few files.
-        Table::Records => (ADDED_TO, COMPRESSED, usual, "records that expire"),
+        Table::Records => (ADDED_TO, COMPRESSED, "records that expire"),
     };
-    Storage { compaction, compression, gc_grace_s, comment }
+    Storage { compaction, compression, comment }
 }
 
 fn options(storage: &Storage) -> String {
-    let Storage { compaction, compression, gc_grace_s, comment } = storage;
+    let Storage { compaction, compression, comment } = storage;
     format!(
-        "compaction = {compaction} AND compression = {compression} AND gc_grace_seconds = {gc_grace_s} \
+        "compaction = {compaction} AND compression = {compression} AND gc_grace_seconds = {TOMBSTONES_KEPT_S} \
          AND speculative_retry = '{ASKED_ONCE_MORE}' AND comment = '{comment}'"
     )
 }
@@ -183,7 +185,6 @@ impl SchemaPlan {
         let chunks = Storage {
             compaction: WRITTEN_ONCE,
             compression: UNCOMPRESSED,
-            gc_grace_s: 10 * DAY_S,
             comment: "chunks of large contents, 32 MiB a partition",
         };
         statements.push(format!(
@@ -234,6 +235,17 @@ mod tests {
             assert_eq!(plan.statements.iter().filter(|statement| statement.contains(&makes)).count(), 1, "{table}");
         }
         assert!(plan.statements.last().unwrap().contains("books.meta"));
+    }
+
+    /// What is removed from `work` must not come back either: a reason for being read-only, say.
+    #[test]
+    fn every_table_keeps_its_tombstones_until_all_replicas_are_repaired() {
+        let plan = SchemaPlan::new("books", &Replication::one("dc1", 1), FormatLevel::NEWEST);
+        for table in Table::ALL.map(Table::name).into_iter().chain([CHUNKS]) {
+            let makes = format!("books.{table} (");
+            let made = plan.statements.iter().find(|statement| statement.contains(&makes)).unwrap();
+            assert!(made.contains("gc_grace_seconds = 864000 "), "{made}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! What an open store does by itself until it is closed: it renews its lease, reads where the heads'
-//! home is (`home.rs`), and measures how far this data center is behind the others (`lag.rs`).
+//! What an open store does by itself until it is closed: it renews its lease, looks which data
+//! centers have copies, reads where the heads' home is (`home.rs`), and measures how far this data
+//! center is behind the others (`lag.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use scylla::statement::Consistency;
 use store::{Deadline, UnixMillis};
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::connect;
 use crate::engine::Engine;
 use crate::home::{self, Home};
 use crate::lag;
@@ -18,7 +20,7 @@ use crate::requests::Parameter;
 /// How often the lease is renewed: a third of its time.
 const RENEWAL: Duration = Duration::from_secs(100);
 
-/// How often the row with the home is read.
+/// How often the store looks where copies are, and reads the row with the home.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// How often a time is written, and the others are read.
@@ -33,9 +35,7 @@ const TIMES_LEVEL: Consistency = Consistency::LocalQuorum;
 /// Begins all of it.
 pub(crate) fn begin(engine: &Arc<Engine>) {
     repeat(engine, RENEWAL, |engine| engine.keep_lease().boxed());
-    if engine.home.may_move() {
-        repeat(engine, LOOK, |engine| engine.look_for_home().boxed());
-    }
+    repeat(engine, LOOK, |engine| engine.look_around().boxed());
     if !engine.lag.others.is_empty() {
         repeat(engine, BEAT, |engine| engine.measure_lag().boxed());
     }
@@ -60,6 +60,20 @@ impl Engine {
     async fn keep_lease(&self) {
         if let Err(error) = self.renew_lease().await {
             tracing::warn!(%error, "the lease of this server could not be renewed");
+        }
+    }
+
+    fn look_for_copies(&self) {
+        let state = self.requests.session().get_cluster_state();
+        if let Some(others) = connect::others_now(&state, self.address.keyspace(), &self.lag.datacenter) {
+            self.home.learn_copies(&self.lag.others, &others);
+        }
+    }
+
+    async fn look_around(&self) {
+        self.look_for_copies();
+        if self.home.may_move() {
+            self.look_for_home().await;
         }
     }
 

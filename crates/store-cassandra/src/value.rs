@@ -26,10 +26,15 @@ const COPIED_BYTES_MAX: usize = 8 << 10;
 /// clock is early.
 const TTL_MARGIN: Duration = Duration::from_secs(3600);
 
-/// The longest time to live that Cassandra is given. Cassandra accepts 20 years, up to a fixed date
-/// (2038 or 2106). A row that lives longer than this is not deleted by Cassandra, but still expires
-/// for Penates.
+/// The longest time to live that Cassandra is given; it accepts 20 years. A row that lives longer
+/// than this is not deleted by Cassandra, but still expires for Penates.
 const TTL_MAX: Duration = Duration::from_secs(5 * 365 * 24 * 3600);
+
+/// Cassandra is given no time to live that ends later than this. In the default
+/// `storage_compatibility_mode` of 5.0, and before, it refuses a write that expires after
+/// 2038-01-19T03:14:06Z. This is a day before, because the clocks of its nodes may be ahead of this
+/// one's.
+const TTL_UNTIL: UnixMillis = UnixMillis((i32::MAX as u64 - 24 * 3600) * 1000);
 
 /// The stored form of a partition key.
 pub(crate) fn stored_partition(partition: &[u8]) -> Bytes {
@@ -65,7 +70,7 @@ pub(crate) fn stored_value(value: &[u8], expires_at: Option<UnixMillis>) -> Byte
 pub(crate) fn time_to_live_s(expires_at: Option<UnixMillis>, now: UnixMillis) -> i32 {
     let Some(expires_at) = expires_at else { return 0 };
     let life = expires_at.since(now) + TTL_MARGIN;
-    if life > TTL_MAX { 0 } else { i32::try_from(life.as_secs()).unwrap_or(0) }
+    if life > TTL_MAX || now.plus(life) > TTL_UNTIL { 0 } else { i32::try_from(life.as_secs()).unwrap_or(0) }
 }
 
 /// The cells of a row besides its key.
@@ -156,6 +161,19 @@ mod tests {
         assert!(time_to_live_s(0) > 0, "0 would mean for ever");
         assert_eq!(time_to_live_s(u64::MAX), 0);
         assert_eq!(super::time_to_live_s(None, now), 0);
+    }
+
+    #[test]
+    fn cassandra_is_given_no_time_to_live_beyond_what_its_files_can_say() {
+        let (beginning_of_2037, last) = (UnixMillis(2_114_380_800_000), UnixMillis(i32::MAX as u64 * 1000));
+        let until = |at| time_to_live_s(Some(UnixMillis(at)), beginning_of_2037);
+        assert_eq!(until(last.0), 0);
+        assert_eq!(until(last.0 + 1_000), 0);
+        let in_time = until(last.0 - 2 * 24 * 3_600_000);
+        assert!(beginning_of_2037.0 / 1_000 + in_time as u64 <= last.0 / 1_000 - 24 * 3_600, "{in_time}");
+        assert!(in_time > 360 * 24 * 3_600);
+        assert_eq!(time_to_live_s(Some(last.plus(Duration::from_secs(60))), last), 0);
+        assert_eq!(time_to_live_s(Some(UnixMillis(0)), last), 0);
     }
 
     #[test]

@@ -4,6 +4,13 @@
 //! Of two writes of a cell, Cassandra keeps the one with the later write time. Without a time from
 //! Penates the coordinating node would choose it, and the clocks of two nodes could order two puts
 //! of one process.
+//!
+//! An engine has two sources. That of usual lists, and of contents, follows each row and chunk that
+//! it removes ([`WriteTimes::observe`]), so that a put of the same key counts. A row whose writer had
+//! a wrong clock moves it far ahead. That does no harm there, because no two servers compete for a
+//! usual row by its write time. In lists that count by the clock they do, and writes of a server
+//! that is ahead would hide those of all others. Their source follows other clocks by a second at
+//! most ([`WriteTimes::observe_near`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -37,15 +44,16 @@ impl WriteTimes {
         i64::try_from(self.clock.now_micros()).unwrap_or(i64::MAX)
     }
 
-    /// Likewise, unless `seen` is far ahead of the clock. Then another process has a wrong clock,
-    /// which must not become that of this one.
+    /// As [`WriteTimes::observe`], unless `seen` is far ahead of the clock. Then another process
+    /// has a wrong clock, which must not become that of this one.
     pub(crate) fn observe_near(&self, seen: i64) {
         if seen.saturating_sub(self.now()) <= AHEAD_MAX {
             self.observe(seen);
         }
     }
 
-    /// Makes all further write times later than `seen`, another process's write time.
+    /// Makes all further write times later than `seen`, another process's write time, however far
+    /// ahead that is.
     pub(crate) fn observe(&self, seen: i64) {
         self.last.fetch_max(seen, Ordering::SeqCst);
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use cluster::{Cluster, ClusterSpec, CommitlogSync, NodeId, Settings, Shape};
 use futures::{StreamExt, TryStreamExt, stream};
+use scylla::client::session_builder::SessionBuilder;
 use store::{
     Call, Class, ContentId, Deadline, Direction, Expect, Guard, NewRow, Outcome, PlainValue, Removal, Row, Scan, Stamp,
     Step, Store, StoreError, StoreResult, SystemClock, Table,
@@ -253,6 +254,7 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
         assert_eq!(made, Initialised::Made);
     }
     heads_get_a_home(&two).await;
+    a_data_center_is_added(&two).await;
     let [here, there] = [two.open("everywhere", HOME, Serial::Serial), two.open("everywhere", AWAY, Serial::Serial)];
     let (here, there) = (here.await, there.await);
     let [home, away] = [two.open("homely", HOME, Serial::LocalSerial), two.open("homely", AWAY, Serial::LocalSerial)];
@@ -354,6 +356,26 @@ async fn one_of_two_data_centers_goes_on_alone_and_nothing_acknowledged_is_lost(
     arrives(&home, "home lost, c", "row").await;
 
     both_are_killed_at_once(&two, [&home, &away]).await;
+}
+
+/// A keyspace of one data center gets copies in the other one. A store that is open switches no
+/// heads any more, and one that is opened again knows where the copies are.
+async fn a_data_center_is_added(two: &Two) {
+    let options = two.options("grown", HOME, Serial::LocalSerial);
+    let replication = format!("{HOME}=2").parse().unwrap();
+    CassandraStore::initialise(&options, Some(&replication), false).await.unwrap();
+    let store = two.open("grown", HOME, Serial::LocalSerial).await;
+    surely(&store, Class::Description, make_head("before")).await;
+    let raw = SessionBuilder::new().known_nodes(options.address.hosts()).build().await.unwrap();
+    let both = format!("{{'class': 'NetworkTopologyStrategy', '{HOME}': '2', '{AWAY}': '2'}}");
+    raw.query_unpaged(format!("ALTER KEYSPACE grown WITH replication = {both}"), ()).await.unwrap();
+    let switching = async || store.run(call(SHORT), vec![make_head("after")]).await.err();
+    let said = refused(switching, |error| matches!(error, StoreError::ReadOnly(_))).await;
+    assert!(said.contains(AWAY) && said.contains("program again"), "{said}");
+    assert!(store.check_home().is_err(), "what depends on strong reads rests");
+    let again = CassandraStore::open(options, Arc::new(SystemClock)).await.err();
+    assert!(matches!(&again, Some(StoreError::Invalid(why)) if why.contains("penates home")), "{again:?}");
+    two.open("grown", HOME, Serial::Serial).await;
 }
 
 /// Heads get a home. Settings that do not fit are refused, before and afterwards, and so are homes

@@ -8,6 +8,11 @@
 //! The row is a text, the reason. A text made by [`leased`] ends with a time. From then on the store
 //! takes changes again, unless its owner has renewed the lease. So a process that is
 //! killed leaves no store read-only. Programs that know no leases see a reason like any other.
+//!
+//! A store that takes changes again has a row that says so: an empty reason whose lease has ended.
+//! If the row were removed instead, a replica that missed the removal could bring the reason back
+//! long afterwards, and the store would refuse all changes by itself. All programs that know
+//! [`FormatLevel::ENDED_REASONS`] know leases. At a lower level the row is removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +23,8 @@ use parking_lot::Mutex;
 use tokio::sync::RwLock;
 
 use crate::{
-    Call, Class, Clock, ContentId, ContentStream, Deadline, Health, Lane, NewRow, Outcome, Removal, Step, Store,
-    StoreError, StoreResult, SystemClock, Table, UnixMillis, ValueKind, Wrapper, envelope,
+    Call, Class, Clock, ContentId, ContentStream, Deadline, FormatLevel, Health, Lane, NewRow, Outcome, Removal, Step,
+    Store, StoreError, StoreResult, SystemClock, Table, UnixMillis, ValueKind, Wrapper, envelope,
 };
 
 /// The partition of [`Table::Work`] that holds the row with the reason why the store is read-only.
@@ -41,6 +46,11 @@ const LEASE: (&str, &str) = (" (lease until ", ")");
 pub fn leased(reason: &str, until: UnixMillis) -> String {
     let until = Timestamp::from_millisecond(i64::try_from(until.0).unwrap_or(i64::MAX)).unwrap_or(Timestamp::MAX);
     format!("{reason}{}{until}{}", LEASE.0, LEASE.1)
+}
+
+/// What is stored instead of a reason when there is none.
+fn ended() -> String {
+    leased("", UnixMillis(0))
 }
 
 /// A reason without its lease, and when that ends.
@@ -74,25 +84,52 @@ pub async fn reason(store: &dyn Store) -> StoreResult<Option<String>> {
     let Some(row) = store.get(call(), Table::Work, &PARTITION, &REASON).await? else { return Ok(None) };
     let corrupt = |detail: String| StoreError::Corrupt { table: Table::Work, detail };
     let reason = envelope::open(ValueKind::ReadOnly, &row.value).map_err(|error| corrupt(error.to_string()))?;
-    String::from_utf8(reason.to_vec()).map(Some).map_err(|error| corrupt(error.to_string()))
+    let reason = String::from_utf8(reason.to_vec()).map_err(|error| corrupt(error.to_string()))?;
+    Ok(Some(reason).filter(|reason| *reason != ended()))
 }
 
 /// Makes the store read-only, or writable again with `None`. If this process has a [`ReadOnlyGate`]
-/// over the store, no change is under way any more when this returns. Other processes notice at
-/// their next [`ReadOnlyGate::look`].
+/// over the store, no change is under way any more when this returns, except that a condemned
+/// content may still be deleted. Other processes notice at their next [`ReadOnlyGate::look`].
+///
+/// Errors: those of the store; [`StoreError::Unavailable`] also if something else is stored
+/// afterwards. Then somebody else has changed it at the same time, or a machine whose clock is
+/// ahead of this one's has written or removed it earlier.
 pub async fn set(store: &dyn Store, reason: Option<&str>) -> StoreResult<()> {
-    let step = match reason {
-        Some(reason) => {
-            let rows = vec![NewRow::new(REASON, envelope::seal(ValueKind::ReadOnly, reason.as_bytes()))];
-            Step::Put { table: Table::Work, partition: PARTITION, rows }
-        }
-        None => Step::Remove { table: Table::Work, partition: PARTITION, rows: Removal::Rows(vec![REASON]) },
+    let removed = Step::Remove { table: Table::Work, partition: PARTITION, rows: Removal::Rows(vec![REASON]) };
+    let put = |text: &str| {
+        let rows = vec![NewRow::new(REASON, envelope::seal(ValueKind::ReadOnly, text.as_bytes()))];
+        Step::Put { table: Table::Work, partition: PARTITION, rows }
     };
-    match store.run(call(), vec![step]).await? {
-        Outcome::Applied => Ok(()),
-        Outcome::Unknown { reason } => Err(StoreError::Unavailable(reason)),
-        Outcome::Refused { .. } => Err(StoreError::Invalid("unconditional steps were refused".to_owned())),
+    let is_there = match self::reason(store).await {
+        Ok(stored) => stored.is_some(),
+        // It is replaced.
+        Err(StoreError::Corrupt { .. }) => true,
+        Err(error) => return Err(error),
+    };
+    // Where write times order puts, one counts over a row of a machine whose clock is ahead only if
+    // that row was removed first. A reason that takes the place of another one is put alone:
+    // otherwise a gate could look in between and take changes.
+    let steps = match reason {
+        Some(reason) if is_there => vec![put(reason)],
+        Some(reason) => vec![removed, put(reason)],
+        None if store.level() >= FormatLevel::ENDED_REASONS => vec![removed, put(&ended())],
+        None => vec![removed],
+    };
+    match store.run(call(), steps).await? {
+        Outcome::Applied => {}
+        Outcome::Unknown { reason } => return Err(StoreError::Unavailable(reason)),
+        Outcome::Refused { .. } => return Err(StoreError::Invalid("unconditional steps were refused".to_owned())),
     }
+    let stored = self::reason(store).await?;
+    if stored.as_deref() == reason {
+        return Ok(());
+    }
+    let is = stored.map_or_else(|| "it takes changes".to_owned(), |stored| format!("it is read-only: {stored}"));
+    Err(StoreError::Unavailable(format!(
+        "whether it is read-only was changed without effect ({is}): somebody else changed it at the same time, or the \
+         clock of another machine is ahead"
+    )))
 }
 
 /// Refuses changes with [`StoreError::ReadOnly`] while the inner store is read-only.
@@ -197,7 +234,10 @@ impl Wrapper for ReadOnlyGate {
     }
 
     async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        self.change(self.inner.delete_content(call, id)).await
+        // A deletion that began earlier may end later, because that of a large content takes long.
+        // Nobody can read what is condemned, so it changes nothing.
+        self.change(async { Ok(()) }).await?;
+        self.inner.delete_content(call, id).await
     }
 
     async fn sweep(&self, call: Call) -> StoreResult<u64> {

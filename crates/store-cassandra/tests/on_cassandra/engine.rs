@@ -12,7 +12,7 @@ use scylla::client::session_builder::SessionBuilder;
 use store::suite::Subject;
 use store::{
     Call, Class, Clock, Deadline, Direction, Durability, Expect, Guard, ManualClock, NewRow, Outcome, PlainValue,
-    Removal, Row, Scan, Stamp, Step, Store, StoreError, StoreResult, SystemClock, Table, UnixMillis,
+    Removal, Row, Scan, Stamp, Step, Store, StoreError, StoreResult, SystemClock, Table, UnixMillis, read_only,
 };
 use store_cassandra::testing::{fresh_options, shared_store};
 use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, Initialised, Level, Levels, Replication};
@@ -188,9 +188,10 @@ async fn heads_stay_wherever_they_are_in_a_removed_range() {
     assert_eq!(sorts(store.as_ref()).await, heads);
 }
 
-/// The content has more than two parts and is read from within one into the next.
+/// The content has more than two parts and is read from within one into the next. Its deletion has
+/// begun with the first part, as an earlier program did it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_content_of_several_parts_is_read_back_and_deleted_completely() {
+async fn a_content_of_several_parts_is_read_back_and_deleted_completely_also_after_an_interruption() {
     let Some(subject) = Cassandra::bare().await else { return };
     let store = subject.store();
     let piece =
@@ -205,14 +206,34 @@ async fn a_content_of_several_parts_is_read_back_and_deleted_completely() {
     assert!(read.concat() == whole[begins as usize..begins as usize + 3_000_000], "other bytes came back");
 
     let raw = SessionBuilder::new().known_nodes(subject.options().address.hosts()).build().await.unwrap();
+    let keyspace = subject.options().address.keyspace();
     let parts = async || {
-        let keyspace = subject.options().address.keyspace();
         let select = format!("SELECT DISTINCT content, part FROM {keyspace}.content_chunks");
         raw.query_unpaged(select, ()).await.unwrap().into_rows_result().unwrap().rows_num()
     };
     assert_eq!(parts().await, 3);
-    assert!(store.condemn_content(call(), id).await.unwrap() && store.delete_content(call(), id).await.unwrap());
+    assert!(store.condemn_content(call(), id).await.unwrap());
+    let first = format!("DELETE FROM {keyspace}.content_chunks WHERE content = 0x{id} AND part = 0");
+    raw.query_unpaged(first, ()).await.unwrap();
+    assert_eq!(parts().await, 2);
+    assert!(store.delete_content(call(), id).await.unwrap());
     assert_eq!(parts().await, 0);
+    assert_eq!(store.content_header(call(), id).await.unwrap(), None);
+}
+
+/// A copy deletes what an interrupted one has left of a content, and then stores it under its id.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_clock_lags_deletes_a_content_of_one_ahead_and_can_store_it_again() {
+    let Some(options) = fresh_options().await else { return };
+    let (ahead, behind) = (opened(&options, 60_000).await, opened(&options, -60_000).await);
+    let content = || stream::iter([Bytes::from_static(b"text")]).map(Ok).boxed();
+    let id = ahead.put_content(call(), "owner".into(), content()).await.unwrap();
+    assert!(behind.condemn_content(call(), id).await.unwrap());
+    assert!(behind.delete_content(call(), id).await.unwrap());
+    behind.put_content_as(call(), id, "owner".into(), content()).await.unwrap();
+    let read = ahead.read_content(call(), id, 0..4).await.unwrap().unwrap();
+    let read: Vec<Bytes> = read.try_collect().await.unwrap();
+    assert_eq!(read.concat(), b"text", "acknowledged, and shadowed by the removal");
 }
 
 async fn open(options: CassandraOptions) -> StoreResult<Arc<CassandraStore>> {
@@ -356,6 +377,52 @@ async fn a_replacement_by_the_clock_loses_against_every_other_write() {
     let (latest, rows) = (opened(&options, 90_000).await, Removal::Range(Bytes::new(), None));
     by_clock(latest.as_ref(), |table, partition| Step::Remove { table, partition, rows }).await;
     assert_eq!(record(usual.as_ref()).await, None);
+}
+
+/// A server with a wrong clock puts a record of work, and another one removes it, whose clock is
+/// right and stays so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_removes_what_a_wrong_clock_wrote_does_not_take_its_time() {
+    let Some(options) = fresh_options().await else { return };
+    let (wrong, right) = (opened(&options, 3_600_000).await, opened(&options, 0).await);
+    for rows in [Removal::Rows(vec!["a".into()]), Removal::Range("a".into(), None)] {
+        applied(wrong.as_ref(), vec![put(vec![NewRow::new("a", "v")])]).await;
+        applied(right.as_ref(), vec![remove(rows)]).await;
+    }
+    put_by_clock(right.as_ref(), "earlier").await;
+    put_by_clock(opened(&options, 1_000).await.as_ref(), "later").await;
+    assert_eq!(record(right.as_ref()).await.unwrap(), "later");
+    // Usual rows that it puts again count, as ever.
+    applied(right.as_ref(), vec![put(vec![NewRow::new("a", "again")])]).await;
+    assert_eq!(get(right.as_ref(), b"a").await.unwrap().value, "again");
+}
+
+/// Otherwise an acknowledged `read-only on` would have no effect.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_becomes_read_only_whatever_the_clock_of_the_server_that_said_so_before() {
+    let Some(options) = fresh_options().await else { return };
+    let [ahead, usual, behind] = [60_000, 0, -60_000].map(|ahead_ms| opened(&options, ahead_ms));
+    let (ahead, usual, behind) = (ahead.await, usual.await, behind.await);
+    let reason = async || read_only::reason(usual.as_ref()).await.unwrap();
+    for (store, said) in
+        [(&ahead, Some("first")), (&usual, None), (&behind, Some("second")), (&behind, None), (&usual, Some("third"))]
+    {
+        read_only::set(store.as_ref(), said).await.unwrap();
+        assert_eq!(reason().await.as_deref(), said);
+    }
+    // A reason takes the place of another one without a gap, so the later write time counts.
+    read_only::set(ahead.as_ref(), Some("fourth")).await.unwrap();
+    let hidden = read_only::set(opened(&options, 0).await.as_ref(), Some("fifth")).await;
+    assert!(matches!(&hidden, Err(StoreError::Unavailable(why)) if why.contains("fourth")), "{hidden:?}");
+    read_only::set(usual.as_ref(), None).await.unwrap();
+    // As an earlier program with a clock that was ahead removed it.
+    let raw = SessionBuilder::new().known_nodes(options.address.hosts()).build().await.unwrap();
+    let (keyspace, at) = (options.address.keyspace(), (SystemClock.now().0 + 3_600_000) * 1_000);
+    let removed = format!("DELETE FROM {keyspace}.work USING TIMESTAMP {at} WHERE partition = ? AND sort = ?");
+    let stored_partition = [&[1], &read_only::PARTITION[..]].concat();
+    raw.query_unpaged(removed, (stored_partition, b"reason".to_vec())).await.unwrap();
+    let hidden = read_only::set(usual.as_ref(), Some("sixth")).await;
+    assert!(matches!(&hidden, Err(StoreError::Unavailable(why)) if why.contains("clock")), "{hidden:?}");
 }
 
 /// Both clocks stand still, so that no time that the test takes lets one overtake the other.

@@ -8,7 +8,7 @@ use futures::{StreamExt, stream};
 use super::{Shortcuts, Subject, bytes, call, put, row};
 use crate::faults::{Fault, Faults, Kind};
 use crate::read_only::{self, ReadOnlyGate};
-use crate::{Lane, ManualClock, Step, Store, StoreError, Table, UnixMillis};
+use crate::{Lane, ManualClock, Step, Store, StoreError, Table, UnixMillis, ValueKind, envelope};
 
 async fn gate(subject: &impl Subject) -> Arc<ReadOnlyGate> {
     Arc::new(ReadOnlyGate::new(subject.store()).await.unwrap())
@@ -46,6 +46,13 @@ pub async fn a_read_only_store_refuses_changes_and_says_why(subject: &mut impl S
     read_only::set(store.as_ref(), None).await.unwrap();
     store.check_home().unwrap();
     assert!(!is_refused(store.as_ref()).await);
+    // That is written, and not only the reason removed, which could come back. Earlier programs of
+    // this level read a lease that has ended.
+    assert_eq!(read_only::reason(store.as_ref()).await.unwrap(), None);
+    let said = store.get(call(), Table::Work, &read_only::PARTITION, &bytes("reason")).await.unwrap().unwrap();
+    let said = envelope::open(ValueKind::ReadOnly, &said.value).unwrap();
+    assert_eq!(said, " (lease until 1970-01-01T00:00:00Z)");
+    assert_eq!(read_only::lease_of(std::str::from_utf8(&said).unwrap()), ("", Some(UnixMillis(0))));
 }
 
 /// Nothing is served without an audit.

@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use heads::containment::Container;
 use heads::timeline::Version;
-use heads::{Head, History, Keep, LibraryOptions, RevisionId, keys};
+use heads::{History, Keep, LibraryOptions, RevisionId};
 use library::Library;
 use proptest::prelude::*;
 use repository::{PastMembers, ResourceError, Update, Versions};
-use store::{Class, Clock, Expect, Step, Store, Table, UnixMillis};
+use store::Clock;
 
 use super::contents;
 use super::tree::{container, create, delete, path, said, update};
+use crate::support::long_log::{MILLION, Revisions, make_a_million_versions};
 use crate::support::memory::Fault;
-use crate::support::{Faulty, ON_CASSANDRA, START, faulty_with};
+use crate::support::{Faulty, ON_CASSANDRA, faulty_with};
 
 const CHILDREN: [&str; 5] = ["c/a", "c/b", "c/d", "c/e", "c/f"];
 const ALL: [&str; 6] = ["c", "c/a", "c/b", "c/d", "c/e", "c/f"];
@@ -448,46 +449,12 @@ async fn keeping_newest(faulty: &Faulty, count: u32) -> Library {
     Library::open(faulty.store.clone(), faulty.clock.clone(), options).await.unwrap()
 }
 
-const MILLION: u64 = 1_000_000;
-
-/// The revision of a version in `with_a_million_versions` with so many before it, ten milliseconds
-/// after the one before; `first` is that of the first one.
-fn in_million(first: RevisionId, place: u64) -> RevisionId {
-    if place == 0 { first } else { RevisionId::first_at(UnixMillis(START.0 + 10 * place)) }
-}
-
-/// A resource `a` with a million versions and the present one, of which few are stored: the first
-/// of each page of its log, and all of three pages. Returns the first revision too.
-async fn with_a_million_versions() -> (Faulty, RevisionId) {
+/// A resource `a` with a million versions and the present one.
+async fn with_a_million_versions() -> (Faulty, Revisions) {
     let faulty = faulty_with(LibraryOptions::default()).await;
     create(&faulty.library, "a", "0").await.unwrap();
-    let (heads, object) = (&faulty.library.heads, keys::resource_partition(&path("a")));
-    let row = heads.head_at(&object).await.unwrap().unwrap();
-    let first = row.head.revision;
-    let head = |place: u64| Head { revision: in_million(first, place), logged: place, ..row.head.clone() };
-    let last_page = (MILLION - 1) / keys::LOG_PAGE_ENTRIES;
-    let stored = (0..=last_page).flat_map(|page| {
-        let begin = page * keys::LOG_PAGE_ENTRIES;
-        let is_whole = [0, last_page / 2, last_page].contains(&page);
-        let entries = if is_whole { keys::LOG_PAGE_ENTRIES } else { 1 };
-        begin..MILLION.min(begin + entries)
-    });
-    let mut steps: Vec<_> = stored.map(|place| head(place).log_step(&object).unwrap()).collect();
-    let last = head(MILLION);
-    steps.push(Step::CompareAndWrite {
-        table: Table::Objects,
-        partition: object,
-        sort: keys::head(),
-        expect: Expect::Stamp(row.stamp),
-        guard: last.guard(heads.stamp(), heads.rules()),
-        value: last.seal().unwrap(),
-    });
-    for some in steps.chunks(1_000) {
-        let outcome = faulty.store.run(heads.call(Class::Description), some.to_vec()).await.unwrap();
-        assert!(outcome.is_applied());
-    }
-    faulty.clock.advance(Duration::from_millis(10 * MILLION));
-    (faulty, first)
+    let revisions = make_a_million_versions(&faulty.library, &faulty.clock, &path("a")).await;
+    (faulty, revisions)
 }
 
 /// What TimeMaps, TimeGates and names of versions ask for.
@@ -496,9 +463,9 @@ async fn among_a_million_versions_each_is_found_by_few_reads() {
     if ON_CASSANDRA {
         return;
     }
-    let (faulty, first) = with_a_million_versions().await;
+    let (faulty, revisions) = with_a_million_versions().await;
     let versions = versions(&faulty.library, "a").await.unwrap();
-    let at = |place: u64| in_million(first, place);
+    let at = |place: u64| revisions.at(place);
     // The page of each end of a range, by halving; a page of it, with its marks.
     let few_reads = |what: &str| {
         let scanned = faulty.store.take_scanned().len();
@@ -509,7 +476,7 @@ async fn among_a_million_versions_each_is_found_by_few_reads() {
     for (from, until) in [(0, 101), (middle, middle + 101), (MILLION - 9, MILLION + 1)] {
         let page = versions.page(at(from), RevisionId::LAST, 101).await.unwrap();
         few_reads("a page");
-        let listed = |place: u64| Version { revision: at(place), incarnation: first, place };
+        let listed = |place: u64| Version { revision: at(place), incarnation: revisions.first, place };
         assert_eq!(page, (from..until).map(listed).collect::<Vec<_>>());
     }
     let revision = |found: Option<repository::Resource>| found.map(|found| found.revision());
@@ -533,13 +500,13 @@ async fn where_hundreds_of_thousands_of_versions_are_kept_the_first_of_them_is_f
     if ON_CASSANDRA {
         return;
     }
-    let (faulty, first) = with_a_million_versions().await;
+    let (faulty, revisions) = with_a_million_versions().await;
     for (kept, place) in [(500_000, 500_000), (999_900, 100), (1_000_000, 0), (u32::MAX, 0)] {
         let library = keeping_newest(&faulty, kept).await;
         faulty.store.take_scanned();
         let versions = versions(&library, "a").await.unwrap();
         let scanned = faulty.store.take_scanned().len();
-        assert_eq!(versions.from(), in_million(first, place), "{kept} kept");
+        assert_eq!(versions.from(), revisions.at(place), "{kept} kept");
         // At most a page of the log.
         assert!(scanned <= 8, "{scanned} scans where {kept} are kept");
     }

@@ -17,7 +17,7 @@ use repository::{ResourceError, ResourceResult};
 use store::{ManualClock, Step, Table, UnixMillis};
 use tokio::task::JoinHandle;
 
-use super::tree::{assert_sound, children, container, create, delete, path, said, update};
+use super::tree::{OLD, assert_sound, children, container, create, delete, path, said, update};
 use crate::support::memory::{Fault, Gate};
 use crate::support::{Faulty, START, faulty, steps};
 
@@ -26,9 +26,6 @@ const CHILD: &str = "p/child";
 
 /// More steps than are ever run.
 const NEVER: usize = usize::MAX;
-
-/// The age at which a sweep may fence an intent.
-const OLD: Duration = Duration::from_secs(120);
 
 async fn with_parent() -> Faulty {
     let faulty = faulty().await;

@@ -15,13 +15,10 @@ use repository::Update;
 use store::{Call, Class, Deadline, NewRow, Step, Store, StoreError, Table};
 use volumes::{BulkRequest, OnDamage, SelectionInfo, SelectionTerms, Wanted};
 
-use super::tree::{children, container, create, delete, path, said, source, update};
+use super::tree::{OLD, children, container, create, delete, path, said, source, update};
 use super::work::{all_passes, with_work};
 use crate::support::memory::{Fault, Memory};
 use crate::support::{Faulty, faulty, id, import, volume};
-
-/// The age at which a sweep may fence an intent.
-const OLD: Duration = Duration::from_secs(120);
 
 /// A library in another data center that has all present rows.
 async fn away(faulty: &Faulty) -> (Arc<Memory>, Library) {

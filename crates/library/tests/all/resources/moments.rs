@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use repository::ResourceResult;
 use store::{ManualClock, Table};
 
-use super::tree::{container, create, delete, is_refusal, path, said, there_at, try_children};
+use super::tree::{OLD, container, create, delete, is_refusal, path, said, there_at, try_children};
 use crate::support::memory::{Fault, Memory};
 use crate::support::turns::Turns;
 use crate::support::{START, faulty_with};
@@ -25,9 +25,6 @@ use crate::support::{START, faulty_with};
 const LEAVES: [&str; 3] = ["p/a", "p/b", "p/c/d"];
 const CONTAINERS: [&str; 2] = ["p", "p/c"];
 const ALL: [&str; 5] = ["p", "p/a", "p/b", "p/c", "p/c/d"];
-
-/// The age at which everything unsettled is swept.
-const OLD: Duration = Duration::from_secs(120);
 
 /// More turns than any of these histories takes.
 const TURNS_MAX: usize = 50_000;

@@ -10,14 +10,11 @@ use heads::{ContainerBody, Head, History, Keep, LibraryOptions, ObjectState, Que
 use library::Library;
 use store::{NewRow, Step, Store, Table, ValueKind, envelope};
 
-use super::tree::{children, container, create, delete, path};
+use super::tree::{OLD, children, container, create, delete, path};
 use crate::support::memory::Fault;
 use crate::support::{Faulty, faulty_with, sample, steps};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
-
-/// The age at which a sweep may fence an intent.
-const OLD: Duration = Duration::from_secs(120);
 
 fn options(resources: Keep) -> LibraryOptions {
     LibraryOptions {

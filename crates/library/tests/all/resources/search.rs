@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use heads::ResourcePath;
 use library::Library;
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -16,11 +17,11 @@ use search::{
     Comparison, Condition, Document, Facet, Field, Found, Glob, Indexer, Limits, Pacing, Query, SearchError, Shape,
     Turn,
 };
-use store::{ManualClock, Step, Table};
+use store::{Call, ManualClock, Outcome, Rows, Scan, Step, Store, StoreError, StoreResult, Table, Wrapper};
 
 use super::tree::{beyond_the_horizon, container, create, delete, path, reachable, update};
 use crate::support::memory::Fault;
-use crate::support::{ON_CASSANDRA, faulty, fixture, lone_fixture};
+use crate::support::{Fixture, ON_CASSANDRA, faulty, fixture, lone_fixture};
 
 /// The types of a description in these tests: its words.
 fn words(_: &ResourcePath, description: &[u8]) -> Vec<String> {
@@ -298,6 +299,118 @@ async fn the_index_is_made_anew_while_the_present_one_answers() {
     assert_eq!(ids(&find(library, &Query::all(9)).await), ["a", "b"]);
     let generations: HashSet<Bytes> = partitions(library).await.iter().map(|key| key.slice(..17)).collect();
     assert_eq!(generations.len(), 1, "{generations:?}");
+}
+
+/// A store that counts how often the state of the index is written, and whose partitions can become
+/// unreadable.
+struct Watched {
+    inner: Arc<dyn Store>,
+    saved: AtomicU64,
+    unreadable: Mutex<Vec<Bytes>>,
+    refused: AtomicU64,
+}
+
+impl Watched {
+    /// A library over the store of another one.
+    async fn over(fixture: &Fixture) -> (Arc<Self>, Library) {
+        let (saved, unreadable, refused) = Default::default();
+        let store = Arc::new(Self { inner: fixture.store.clone(), saved, unreadable, refused });
+        let options = fixture.library.options().clone();
+        let library = Library::open(store.clone(), fixture.clock.clone(), options).await.unwrap();
+        (store, library)
+    }
+
+    fn saved(&self) -> u64 {
+        self.saved.swap(0, Ordering::Relaxed)
+    }
+
+    fn refused(&self) -> u64 {
+        self.refused.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Wrapper for Watched {
+    fn inner(&self) -> &dyn Store {
+        self.inner.as_ref()
+    }
+
+    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+        if self.unreadable.lock().contains(partition) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(StoreError::Corrupt { table, detail: "it was made unreadable".to_owned() });
+        }
+        self.inner.scan(call, table, partition, scan).await
+    }
+
+    async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        let is_state = |step: &Step| *step.partition() == search::keys::state_partition();
+        self.saved.fetch_add(u64::from(steps.iter().any(is_state)), Ordering::Relaxed);
+        self.inner.run(call, steps).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_found_while_an_index_that_was_replaced_cannot_be_deleted() {
+    if ON_CASSANDRA {
+        // What the indexer does about an error is the same over each engine.
+        return;
+    }
+    let fixture = fixture().await;
+    let (store, library) = Watched::over(&fixture).await;
+    let library = &library;
+    create(library, "a", "urn:t").await.unwrap();
+    let mut indexer = indexer(library);
+    catch_up(&mut indexer, library, &fixture.clock).await;
+    let replaced = partitions(library).await;
+    library.search.rebuild().await.unwrap();
+    catch_up(&mut indexer, library, &fixture.clock).await;
+    *store.unreadable.lock() = replaced;
+
+    fixture.clock.advance(Duration::from_secs(3_600));
+    create(library, "b", "urn:t").await.unwrap();
+    catch_up(&mut indexer, library, &fixture.clock).await;
+    let found = find(library, &Query::all(9)).await;
+    assert_eq!((ids(&found), found.is_complete), (vec!["a".to_owned(), "b".to_owned()], true));
+    assert_eq!(store.refused(), 1);
+    catch_up(&mut indexer, library, &fixture.clock).await;
+    assert_eq!(store.refused(), 0, "it is not tried at each turn");
+    fixture.clock.advance(Duration::from_secs(900));
+    catch_up(&mut indexer, library, &fixture.clock).await;
+    assert_eq!(store.refused(), 1);
+    store.unreadable.lock().clear();
+    fixture.clock.advance(Duration::from_secs(900));
+    catch_up(&mut indexer, library, &fixture.clock).await;
+    let generations: HashSet<Bytes> = partitions(library).await.iter().map(|key| key.slice(..17)).collect();
+    assert_eq!(generations.len(), 1, "{generations:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_index_is_saved_at_once_after_a_change_and_seldom_without_one() {
+    if ON_CASSANDRA {
+        // Servers that share a store renew their leases too.
+        return;
+    }
+    let fixture = fixture().await;
+    let (store, library) = Watched::over(&fixture).await;
+    let mut indexer = indexer(&library);
+    create(&library, "a", "urn:t").await.unwrap();
+    catch_up(&mut indexer, &library, &fixture.clock).await;
+    store.saved();
+    // Once its last event is older than any change that may still come, a cursor moves with the clock.
+    fixture.clock.advance(Duration::from_secs(3_600));
+    catch_up(&mut indexer, &library, &fixture.clock).await;
+    assert_eq!(store.saved(), 1);
+    for second in 1..=10 {
+        fixture.clock.advance(Duration::from_secs(1));
+        catch_up(&mut indexer, &library, &fixture.clock).await;
+        assert_eq!(store.saved(), 0, "second {second}");
+    }
+    fixture.clock.advance(Duration::from_secs(20));
+    catch_up(&mut indexer, &library, &fixture.clock).await;
+    assert_eq!(store.saved(), 1);
+    create(&library, "b", "urn:t").await.unwrap();
+    catch_up(&mut indexer, &library, &fixture.clock).await;
+    assert_eq!(store.saved(), 1);
 }
 
 /// The partitions of lists.

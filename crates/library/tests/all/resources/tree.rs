@@ -15,6 +15,9 @@ use store::{Clock, ManualClock, Table};
 use crate::support::memory::Memory;
 use crate::support::{Faulty, START};
 
+/// The age at which everything unsettled is swept, and at which a sweep may fence an intent.
+pub const OLD: Duration = Duration::from_secs(120);
+
 pub fn path(text: &str) -> ResourcePath {
     text.parse().unwrap()
 }
@@ -139,7 +142,7 @@ pub async fn reachable(library: &Library) -> Vec<String> {
 pub async fn assert_sound(library: &Library, clock: &ManualClock, paths: &[&str]) {
     for _ in 0..2 {
         assert_listed_is_there(library, paths).await;
-        clock.advance(Duration::from_secs(120));
+        clock.advance(OLD);
     }
     assert_feed_is_true(library, clock, paths).await;
 }

@@ -19,6 +19,7 @@ use tempfile::TempDir;
 use volumes::{Imported, Unchanged, Volume};
 
 pub mod fault;
+pub mod long_log;
 pub mod memory;
 pub mod turns;
 
