@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use preservation::about::{ABOUT, About, DESCRIPTION};
 use preservation::bagit::BagWriter;
@@ -845,4 +845,128 @@ fn the_objects_of_another_program_become_containers_with_their_versions() {
     fs::write(root.join("plain/v1/content/a.txt"), "Plain").unwrap();
     let refused = store.run(&["load", "--into", "new", root.to_str().unwrap()]).ends_with(1);
     assert!(refused.stderr.contains("nothing was loaded"), "{}", refused.stderr);
+}
+
+/// A storage root of another program, and a store for it.
+fn foreign() -> (TestStore, PathBuf) {
+    let store = TestStore::vacant();
+    let root = store.beside("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(root.join("0=ocfl_1.1"), "ocfl_1.1\n").unwrap();
+    (store, root)
+}
+
+/// Loads a storage root of another program below `archive`. Returns what it printed.
+fn load_foreign(store: &TestStore, root: &Path, code: i32) -> String {
+    let ran = store.run(&["load", "--into", "archive", root.to_str().unwrap()]).ends_with(code);
+    format!("{}{}", ran.text(), ran.stderr)
+}
+
+#[test]
+fn what_was_changed_here_stays_when_a_later_version_of_an_object_changes_or_deletes_it() {
+    let (store, root) = foreign();
+    let versions: [&[(&str, &str)]; 2] =
+        [&[("a.txt", "one"), ("b.txt", "b"), ("c/d.txt", "d")], &[("a.txt", "two"), ("new.txt", "new")]];
+    object(&root, "plain", &versions[..1]);
+    load_foreign(&store, &root, 0);
+    fs::remove_dir_all(root.join("plain")).unwrap();
+    object(&root, "plain", &versions);
+    for (name, ours, loaded) in [("b.txt", "my b", "b"), ("a.txt", "my a", "one")] {
+        let path = format!("archive/plain/{name}");
+        put(&store, &path, ours);
+        for _ in 0..2 {
+            let printed = load_foreign(&store, &root, 1);
+            assert!(printed.contains("1 failed") && printed.contains(&format!("/{path}")), "{printed}");
+            assert_eq!(cat(&store, &path), ours);
+        }
+        put(&store, &path, loaded);
+    }
+    load_foreign(&store, &root, 0);
+    assert_eq!(cat(&store, "archive/plain/a.txt"), "two");
+    assert_eq!(cat(&store, "archive/plain/new.txt"), "new");
+    for gone in ["b.txt", "c/d.txt", "c"] {
+        store.run(&["cat", &format!("archive/plain/{gone}")]).ends_with(1);
+    }
+    assert!(load_foreign(&store, &root, 0).contains("loaded 0 resources"));
+}
+
+#[test]
+fn a_folder_becomes_a_file_and_a_file_a_folder_in_a_later_version_of_an_object() {
+    let (store, root) = foreign();
+    let versions: [&[(&str, &str)]; 2] = [&[("a/b/c", "deep"), ("x", "file")], &[("a", "file"), ("x/y", "deep")]];
+    object(&root, "plain", &versions);
+    load_foreign(&store, &root, 0);
+    assert_eq!(cat(&store, "archive/plain/a"), "file");
+    assert_eq!(cat(&store, "archive/plain/x/y"), "deep");
+    assert!(load_foreign(&store, &root, 0).contains("loaded 0 resources"));
+    // A folder with something else in it stays.
+    object(&root, "other", &versions[..1]);
+    load_foreign(&store, &root, 0);
+    put(&store, "archive/other/a/mine", "mine");
+    fs::remove_dir_all(root.join("other")).unwrap();
+    object(&root, "other", &versions);
+    let printed = load_foreign(&store, &root, 1);
+    assert!(printed.contains("/archive/other/a: there is a resource of another kind"), "{printed}");
+    assert_eq!(cat(&store, "archive/other/a/mine"), "mine");
+}
+
+#[test]
+fn two_objects_with_one_identifier_are_named_before_anything_is_loaded() {
+    let (store, root) = foreign();
+    object(&root, "plain", &[&[("a.txt", "one")]]);
+    copy_folder(&root.join("plain"), &root.join("again"));
+    let printed = load_foreign(&store, &root, 1);
+    assert!(printed.contains("is the object plain too") && printed.contains("nothing was loaded"), "{printed}");
+    assert!(!store.path().exists(), "a store was made");
+}
+
+#[test]
+fn an_object_that_lost_its_declaration_is_named_before_anything_is_loaded() {
+    let store = TestStore::vacant();
+    put(&store, "note", "a note");
+    put(&store, "other", "another");
+    let root = store.beside("archive");
+    store.run(&["export", "", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    let object = root.join(preservation::ocfl::layout::place("penates:/note"));
+    fs::remove_file(object.join("0=ocfl_object_1.1")).unwrap();
+    let copy = TestStore::vacant();
+    for more in [&["--check"][..], &[]] {
+        let printed = copy.run(&[&["load", root.to_str().unwrap()][..], more].concat()).ends_with(1).stderr;
+        assert!(printed.contains("does not declare itself an object"), "{printed}");
+    }
+    assert!(!copy.path().exists(), "a store was made");
+}
+
+#[test]
+fn a_restored_version_has_the_right_bytes_also_where_only_some_versions_are_kept() {
+    const SOME: &str = "--set=history.resources=3";
+    let store = TestStore::vacant();
+    for text in ["a", "b", "c"] {
+        put(&store, "note", text);
+        put(&store, "note/fcr:metadata", &format!("<> <http://purl.org/dc/terms/title> \"title {text}\" ."));
+    }
+    let history = store.run(&["history", "note"]).ends_with(0).text().to_owned();
+    let restored = history.lines().nth(1).unwrap().split('\t').next().unwrap();
+    store.run(&["restore", "note", "--at", restored]).ends_with(0);
+    let root = store.beside("archive");
+    let root = root.to_str().unwrap();
+    store.run(&["export", "note", root, "--as", "ocfl"]).ends_with(0);
+
+    // A store that the load opens itself is refused.
+    let copy = TestStore::vacant();
+    let refused = copy.run(&["load", root, SOME]).ends_with(2).stderr;
+    assert!(refused.contains("repeat it with --set history.resources=all"), "{refused}");
+    assert!(!copy.path().exists(), "a store was made");
+    // What a server keeps is seen when something is compared.
+    let server = copy.serve(&["--set=auth.write=open", SOME]);
+    let on = |args: &[&str]| Ran::of(penates(&[args, &["--server", &server.url]].concat()));
+    let is_restored = || {
+        let said = on(&["cat", "note/fcr:metadata"]).ends_with(0).text().to_owned();
+        on(&["cat", "note"]).ends_with(0).text() == "a" && said.contains("title a")
+    };
+    on(&["load", root]).ends_with(0);
+    assert!(is_restored());
+    let printed = on(&["load", root]).ends_with(1).stderr;
+    assert!(printed.contains("of its 7 versions here") && printed.contains("history.resources"), "{printed}");
+    assert!(is_restored());
 }

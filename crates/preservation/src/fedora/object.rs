@@ -107,6 +107,17 @@ impl FedoraObject {
                     resource.versions.push(made);
                 }
             }
+            for (path, resource) in &mut resources {
+                if resource.is_deleted || headers.resources.contains_key(path) {
+                    continue;
+                }
+                resource.is_deleted = true;
+                // If it comes back, that is a version, also if it has not changed.
+                seen.remove(path);
+                if !resource.versions.is_empty() {
+                    resource.versions.push(ArchivedVersion { created: version.created.clone(), state: None });
+                }
+            }
             newest = Some((files, headers));
         }
         let Some((files, headers)) = newest else { return Ok(Self::default()) };

@@ -33,6 +33,9 @@ const SIDECAR_BYTES_MAX: u64 = 1_000;
 const MUTABLE_HEAD: &str = "extensions/0005-mutable-head";
 const MUTABLE_HEAD_FILES: &str = "extensions/0005-mutable-head/head/";
 
+/// The file with what an object has.
+const INVENTORY: &str = "inventory.json";
+
 /// Declarations of storage roots, and of objects.
 const ROOTS: [&str; 2] = ["0=ocfl_1.1", "0=ocfl_1.0"];
 const OBJECTS: [&str; 2] = ["0=ocfl_object_1.1", "0=ocfl_object_1.0"];
@@ -50,7 +53,8 @@ pub fn each_object(root: &Path, each: &mut dyn FnMut(&Path) -> ReadResult<()>) -
     each_object_or_wrong(root, &mut |object| each(object?))
 }
 
-/// The same, also with what is wrong with folders. These are left out then.
+/// The same, also with what is wrong with folders. These are left out then. Below the root, files are
+/// in objects only (OCFL 1.1, section 4.2): another one may be of an object that is damaged.
 ///
 /// # Errors
 /// The first one of `each`.
@@ -61,6 +65,11 @@ pub fn each_object_or_wrong(root: &Path, each: &mut dyn FnMut(ReadResult<&Path>)
             each(Ok(&folder))?;
             continue;
         }
+        if depth > 0 && fs::symlink_metadata(folder.join(INVENTORY)).is_ok() {
+            let why = format!("it has an inventory, and does not declare itself an object ({})", OBJECTS.join(" or "));
+            each(Err(invalid(folder.display().to_string(), why)))?;
+            continue;
+        }
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
             Err(error) => {
@@ -68,26 +77,43 @@ pub fn each_object_or_wrong(root: &Path, each: &mut dyn FnMut(ReadResult<&Path>)
                 continue;
             }
         };
+        let mut has_file = false;
         for entry in entries {
             match within(&folder, depth, entry) {
-                Ok(found) => waiting.extend(found),
+                Ok(Within::Folder(found, depth)) => waiting.push((found, depth)),
+                // One says enough of a folder.
+                Ok(Within::File) => has_file |= depth > 0,
+                Ok(Within::Extensions) => {}
                 Err(error) => each(Err(error))?,
             }
+        }
+        if has_file {
+            each(Err(invalid(folder.display().to_string(), "it has files, and is no object")))?;
         }
     }
     Ok(())
 }
 
-/// A folder in a folder that is so deep; `None` if an entry is none.
-fn within(folder: &Path, depth: usize, entry: io::Result<DirEntry>) -> ReadResult<Option<(PathBuf, usize)>> {
+/// What is in a folder of a storage root.
+enum Within {
+    /// A folder, and how deep it is.
+    Folder(PathBuf, usize),
+    File,
+    /// The folder of extensions in the root.
+    Extensions,
+}
+
+/// What an entry of a folder is that is so deep.
+fn within(folder: &Path, depth: usize, entry: io::Result<DirEntry>) -> ReadResult<Within> {
     let entry = entry.map_err(failed(folder))?;
     let shown = entry.path().display().to_string();
     let kind = entry.file_type().map_err(failed(folder))?;
-    let is_extension = depth == 0 && entry.file_name() == "extensions";
     match () {
         () if kind.is_symlink() => Err(invalid(shown, "links are not followed")),
         () if depth >= DEPTH_MAX => Err(invalid(shown, "folders are nested too deep")),
-        () => Ok((kind.is_dir() && !is_extension).then(|| (entry.path(), depth + 1))),
+        () if !kind.is_dir() => Ok(Within::File),
+        () if depth == 0 && entry.file_name() == "extensions" => Ok(Within::Extensions),
+        () => Ok(Within::Folder(entry.path(), depth + 1)),
     }
 }
 
@@ -163,7 +189,7 @@ impl Object {
     fn read(folder: &Path, inventory: &Path) -> ReadResult<Self> {
         let shown = folder.display().to_string();
         let wrong = |why: String| invalid(&shown, why);
-        let text = read_small(&inventory.join("inventory.json"), &shown, INVENTORY_BYTES_MAX)?;
+        let text = read_small(&inventory.join(INVENTORY), &shown, INVENTORY_BYTES_MAX)?;
         let at = inventory;
         let inventory = match at == folder {
             true => parsed(&text),
@@ -171,7 +197,7 @@ impl Object {
         };
         let inventory = inventory.map_err(wrong)?;
         let algorithm = Algorithm::named(&inventory.digest_algorithm).map_err(|error| wrong(error.to_string()))?;
-        let sidecar = format!("inventory.json.{}", inventory.digest_algorithm);
+        let sidecar = format!("{INVENTORY}.{}", inventory.digest_algorithm);
         let said = said(&at.join(&sidecar))?;
         let mut digest = algorithm.begin();
         digest.update(&text);
@@ -191,7 +217,7 @@ impl Object {
     pub fn inventory_digest(folder: &Path) -> ReadResult<String> {
         let head = folder.join(MUTABLE_HEAD).join("head");
         let at = if head.exists() { head } else { folder.to_owned() };
-        let sidecar = ["sha512", "sha256"].map(|algorithm| at.join(format!("inventory.json.{algorithm}")));
+        let sidecar = ["sha512", "sha256"].map(|algorithm| at.join(format!("{INVENTORY}.{algorithm}")));
         let sidecar = sidecar.iter().find(|sidecar| sidecar.exists()).unwrap_or(&sidecar[0]);
         said(sidecar)
     }
@@ -285,7 +311,7 @@ impl Object {
 fn has_long_inventory(folder: &Path) -> bool {
     let head = folder.join(MUTABLE_HEAD).join("head");
     let is_long = |file: fs::Metadata| file.len() > SHARED_INVENTORY_BYTES_MAX;
-    [folder, head.as_path()].into_iter().any(|at| fs::symlink_metadata(at.join("inventory.json")).is_ok_and(is_long))
+    [folder, head.as_path()].into_iter().any(|at| fs::symlink_metadata(at.join(INVENTORY)).is_ok_and(is_long))
 }
 
 /// The digest in a sidecar.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use preservation::about::About;
 use preservation::archived::{self, ArchivedVersion};
 use preservation::ocfl::inventory::User;
-use preservation::ocfl::{Object, RootWriter, each_object};
+use preservation::ocfl::{Object, RootWriter, each_object, each_object_or_wrong};
 use sha2::{Digest, Sha512};
 use tempfile::TempDir;
 
@@ -161,6 +161,53 @@ fn inventories_that_lie_are_refused() {
     let (_folder, root_place, object) = root();
     rewrite(&object, |_| "[".repeat(100_000));
     refused(&root_place, "its inventory");
+}
+
+#[test]
+fn a_key_that_an_inventory_has_twice_is_refused_because_only_one_of_them_would_count() {
+    let one = hex::encode(Sha512::digest("one"));
+    for (map, entry) in [
+        ("\"state\": {", format!("\"{one}\": [\"other\"],")),
+        ("\"manifest\": {", format!("\"{one}\": [\"v1/content/other\"],")),
+        ("\"versions\": {", "\"v2\": {\"created\": \"2025-06-15T15:06:40Z\", \"state\": {}},".to_owned()),
+    ] {
+        let (_folder, root, object) = root();
+        rewrite(&object, |text| text.replacen(map, &format!("{map}{entry}"), 1));
+        refused(&root, "is there twice");
+    }
+    for (md5, is_refused) in [("00", true), ("01", false)] {
+        let (_folder, root, object) = root();
+        let fixity = format!("{{\"fixity\": {{\"md5\": {{\"00\": [\"a\"], \"{md5}\": [\"b\"]}}}},");
+        rewrite(&object, |text| text.replacen('{', &fixity, 1));
+        match is_refused {
+            true => refused(&root, "is there twice"),
+            false => assert_eq!(read(&root).unwrap().len(), 2),
+        }
+    }
+}
+
+#[test]
+fn an_object_that_lost_its_declaration_and_files_that_are_in_no_object_are_named() {
+    let (_folder, root_place, object) = root();
+    fs::write(root_place.join("README"), "in the root anything may be").unwrap();
+    assert_eq!(read(&root_place).unwrap().len(), 2);
+    fs::remove_file(object.join("0=ocfl_object_1.1")).unwrap();
+    refused(&root_place, "does not declare itself an object");
+    fs::remove_file(object.join("inventory.json")).unwrap();
+    refused(&root_place, "it has files, and is no object");
+
+    let (_folder, root_place, object) = root();
+    let above = object.parent().unwrap();
+    fs::write(above.join("stray"), "").unwrap();
+    refused(&root_place, "it has files, and is no object");
+    // The objects beside it are found.
+    let mut found = (0, 0);
+    let each = each_object_or_wrong(&root_place, &mut |object| {
+        *(if object.is_ok() { &mut found.0 } else { &mut found.1 }) += 1;
+        Ok(())
+    });
+    each.unwrap();
+    assert_eq!(found, (1, 1));
 }
 
 #[test]

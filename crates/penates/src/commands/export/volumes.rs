@@ -136,11 +136,14 @@ async fn one(client: &Client, id: &VolumeId, bag: &mut BagWriter) -> anyhow::Res
     let zip = format!("{stem}.zip");
     let parts = (mets.clone(), record.clone());
     let (mut len_bytes, mut checked) = (0, Ok(()));
-    if !is_there(id, bag, &zip, parts.clone()).await? {
+    let names = named_otherwise(&mets)?;
+    // Only the store knows whether pages of one file differ now.
+    let shares_files = names.as_ref().is_some_and(|names| names.values().collect::<HashSet<_>>().len() < names.len());
+    if shares_files || !is_there(id, bag, &zip, parts.clone()).await? {
         let archive =
             client.get(&format!("/volumes?volumeIDs={}", query_value(id.as_str())), "application/zip").await?;
         let mut file = bag.file_at(&zip)?;
-        match named_otherwise(&mets)? {
+        match names {
             None => len_bytes = received(archive, |piece| file.write(piece)).await?,
             Some(names) => {
                 let (mut fetched, other) = (temporary(bag)?, temporary(bag)?);
@@ -217,21 +220,30 @@ fn temporary(bag: &BagWriter) -> anyhow::Result<File> {
 }
 
 /// The same ZIP with other names of files, at its begin. It is written to `into`.
+///
+/// It fails if pages of one file differ, because a ZIP with the names of the METS cannot have both.
 fn renamed(zip: File, into: File, names: &HashMap<String, String>) -> anyhow::Result<File> {
     let mut archive = ZipArchive::new(zip)?;
     let mut renamed = ZipWriter::new(into);
-    let mut written = HashSet::new();
+    let mut written = HashMap::new();
     for index in 0..archive.len() {
         let entry = archive.by_index_raw(index)?;
         let path = entry.name()?.into_owned();
         let name = path.rsplit('/').next().unwrap_or_default();
         // Not the folder itself.
         let Some(other) = names.get(name) else { continue };
+        let text = (entry.size(), entry.crc32());
         // A METS may have one file for two pages.
-        if written.insert(other.clone()) {
-            let folder = &path[..path.len() - name.len()];
-            renamed.raw_copy_file_rename(entry, format!("{folder}{other}"))?;
+        if let Some(earlier) = written.insert(other, text) {
+            ensure!(
+                earlier == text,
+                "its METS has one file, {other}, for pages that differ, because one of them was replaced: export it \
+                 with --as ocfl"
+            );
+            continue;
         }
+        let folder = &path[..path.len() - name.len()];
+        renamed.raw_copy_file_rename(entry, format!("{folder}{other}"))?;
     }
     let mut renamed = renamed.finish()?;
     renamed.rewind()?;
@@ -251,4 +263,34 @@ fn check(id: VolumeId, zip: &Path, (mets, record): (bytes::Bytes, Option<bytes::
     ensure!(files == named.len(), "the ZIP has {files} files, and the METS names {}", named.len());
     (0..volume.page_count()).try_for_each(|index| volume.read_page(index).map(|_| ()))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    #[test]
+    fn pages_of_one_file_are_one_entry_and_are_refused_if_they_differ() {
+        let names = ["00000001.txt", "00000002.txt"].map(|name| (name.to_owned(), "both.txt".to_owned()));
+        let names = HashMap::from(names);
+        let with_second = |text: &[u8]| {
+            let mut zip = ZipWriter::new(tempfile::tempfile().unwrap());
+            for (name, text) in [("a/00000001.txt", &b"one"[..]), ("a/00000002.txt", text)] {
+                zip.start_file(name, SimpleFileOptions::default()).unwrap();
+                zip.write_all(text).unwrap();
+            }
+            renamed(zip.finish().unwrap(), tempfile::tempfile().unwrap(), &names)
+        };
+        let mut same = ZipArchive::new(with_second(b"one").unwrap()).unwrap();
+        let mut text = String::new();
+        same.by_name("a/both.txt").unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), same.len()), ("one", 1));
+        for other in [&b"two"[..], b"one and more"] {
+            let refused = with_second(other).unwrap_err().to_string();
+            assert!(refused.contains("one file, both.txt, for pages that differ"), "{refused}");
+        }
+    }
 }

@@ -225,20 +225,25 @@ impl Loader {
         Ok(())
     }
 
-    /// Makes the earlier version with this number, counted from 0, the current state again. Returns
-    /// how many bytes were sent.
-    pub async fn restore(&self, state: &State, earlier: usize) -> anyhow::Result<u64> {
+    /// Makes the earlier version with this number, counted from 0, the current state again, if `made`
+    /// versions were made so far. Returns how many bytes were sent.
+    ///
+    /// Where the server keeps some versions only, its list begins with a later one, and the earlier one
+    /// may be gone. Then the state is sent again.
+    pub async fn restore(&self, state: &State, earlier: usize, made: usize) -> anyhow::Result<u64> {
         let address = self.address(state);
         let kept = versions(&self.client, &address).await?.filter(|list| !list.are_explicit);
-        let Some(versions) = kept else {
-            let bytes = self.replace_bytes(state).await?;
-            self.replace_statements(state).await?;
-            return Ok(bytes);
-        };
-        let (name, _) = versions.versions.get(earlier).context("the version to restore is missing")?;
-        let address = format!("{}?restore={name}", self.base.versions(&state.about.path));
-        self.client.ask(&address, Request::builder().method(Method::POST), client::empty()).await?;
-        Ok(0)
+        let versions = kept.map(|list| list.versions).filter(|versions| versions.len() == made);
+        if let Some((name, _)) = versions.as_deref().and_then(|versions| versions.get(earlier))
+            && self.compare_version(state, name).await.is_ok()
+        {
+            let address = format!("{}?restore={name}", self.base.versions(&state.about.path));
+            self.client.ask(&address, Request::builder().method(Method::POST), client::empty()).await?;
+            return Ok(0);
+        }
+        let bytes = self.replace_bytes(state).await?;
+        self.replace_statements(state).await?;
+        Ok(bytes)
     }
 
     /// Makes a version of the same state.
@@ -272,8 +277,12 @@ impl Loader {
             Err(error) if error.downcast_ref().and_then(ClientError::status) == Some(StatusCode::NOT_FOUND) => Ok(()),
             Err(error) if error.downcast_ref().and_then(ClientError::status) == Some(StatusCode::GONE) => {
                 let tombstone = format!("{}/fcr:tombstone", self.base.address(&about.path).trim_end_matches('/'));
-                self.client.ask(&tombstone, Request::builder().method(Method::DELETE), client::empty()).await?;
-                Ok(())
+                let request = Request::builder().method(Method::DELETE);
+                match self.client.ask(&tombstone, request, client::empty()).await {
+                    Err(error) if !is_away(&error) => Err(error.into()),
+                    // It has none, if a container above it is deleted.
+                    _ => Ok(()),
+                }
             }
             deleted => deleted,
         }
@@ -319,35 +328,10 @@ impl Loader {
         Ok(has_tombstone || self.version_count("").await?.is_none())
     }
 
-    /// The path of a resource below one that is not expected there, if there is any.
-    pub async fn others_within(
-        &self,
-        path: &str,
-        is_expected: impl AsyncFn(&str) -> anyhow::Result<bool>,
-    ) -> anyhow::Result<Option<String>> {
-        let mut waiting = vec![(self.base.address(path), path.to_owned())];
-        while let Some((address, path)) = waiting.pop() {
-            let within = async {
-                match is_container(&self.client, &address).await? {
-                    true => children(&self.client, &address).await,
-                    false => Ok(Vec::new()),
-                }
-            };
-            let within = match within.await {
-                Err(error) if is_away(&error) => continue,
-                within => within?,
-            };
-            for child in within {
-                let name = child.rsplit('/').next().unwrap_or_default();
-                let name = percent_decode_str(name).decode_utf8().context("a name of a resource")?;
-                let path = format!("{path}/{name}");
-                if !is_expected(&path).await? {
-                    return Ok(Some(path));
-                }
-                waiting.push((child, path));
-            }
-        }
-        Ok(None)
+    /// The resources below one.
+    pub fn within(&self, path: &str) -> Within<'_> {
+        let waiting = vec![(self.base.address(path), path.to_owned())];
+        Within { loader: self, waiting, above: String::new(), children: Vec::new().into_iter() }
     }
 
     /// Refuses to go on if a version has other bytes or statements.
@@ -383,6 +367,15 @@ impl Loader {
         let statements = client::full(self.statements(state)?);
         self.client.ask(&self.graph(state), request.header(header::IF_MATCH, tag), statements).await?;
         Ok(true)
+    }
+
+    /// Whether a resource is of this kind, and has these bytes and statements.
+    pub async fn is_same(&self, state: &State) -> anyhow::Result<bool> {
+        match self.compare(state, false).await {
+            // A refusal of the server says nothing about it.
+            Err(error) if error.is::<ClientError>() => Err(error),
+            compared => Ok(compared.is_ok()),
+        }
     }
 
     /// Whether a resource has these statements.
@@ -538,6 +531,50 @@ impl Loader {
             triple
         });
         rdf::to_stored(&moved.collect()).into()
+    }
+}
+
+/// The resources below another one, a container before those in it.
+pub struct Within<'a> {
+    loader: &'a Loader,
+    /// The addresses and paths of those that were not looked into.
+    waiting: Vec<(String, String)>,
+    /// The path of the one that was looked into last.
+    above: String,
+    /// The addresses of the rest of those in it.
+    children: std::vec::IntoIter<String>,
+}
+
+impl Within<'_> {
+    /// The path of the next one; `None` if there is no other. What is deleted meanwhile is left out.
+    ///
+    /// # Errors
+    /// A [`ClientError`], or a name that is not UTF-8.
+    pub async fn next(&mut self) -> anyhow::Result<Option<String>> {
+        loop {
+            if let Some(child) = self.children.next() {
+                let name = child.rsplit('/').next().unwrap_or_default();
+                let name = percent_decode_str(name).decode_utf8().context("a name of a resource")?;
+                let path = format!("{}/{name}", self.above);
+                self.waiting.push((child, path.clone()));
+                return Ok(Some(path));
+            }
+            let Some((address, path)) = self.waiting.pop() else { return Ok(None) };
+            let client = &self.loader.client;
+            let listed = async {
+                match is_container(client, &address).await? {
+                    true => children(client, &address).await,
+                    false => Ok(Vec::new()),
+                }
+            };
+            match listed.await {
+                Err(error) if is_away(&error) => {}
+                listed => {
+                    self.children = listed?.into_iter();
+                    self.above = path;
+                }
+            }
+        }
     }
 }
 

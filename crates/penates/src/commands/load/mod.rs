@@ -20,13 +20,14 @@ use clap::Args;
 use preservation::ocfl::is_root;
 use store::{Clock, ManualClock};
 
-use crate::cli::WriteArgs;
+use crate::cli::{StoreArgs, WriteArgs};
 use crate::exit::CliError;
 use crate::output::{Output, human_bytes};
 use crate::reach::{self, Reached};
 use crate::resources::{BaseArgs, repository};
+use crate::settings::{self, Flags};
 use fedora::{FedoraRoot, is_fedora};
-use heads::{ResourcePath, VOLUMES};
+use heads::{Keep, ResourcePath, VOLUMES};
 use loader::{Counts, Loader};
 use report::Report;
 use timeline::{Archive, Loaded};
@@ -158,6 +159,9 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
     if args.check {
         return print_checked(&format!("{} objects with {} versions", archive.len(), archive.versions()), &report);
     }
+    if args.write.reach.server().is_none() {
+        check_history(&args.write.reach.store, archive)?;
+    }
     let clock = Arc::new(ManualClock::new(archive.begin()));
     // The same for each load of it, from whatever folder.
     let place = source.canonicalize().with_context(|| source.display().to_string())?.display().to_string();
@@ -168,7 +172,7 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
         let Loaded { counts, failed } = timeline::load(archive, &loader, shown, &report).await?;
         let mut lines = Vec::new();
         if let Root::Fedora(root) = &root {
-            let verified = timeline::verify(archive, &loader, &failed, &report).await?;
+            let verified = timeline::verify(archive, &loader, failed, &report).await?;
             lines.push(format!("verified {verified} resources with all of their versions"));
             lines.extend(fedora::keep_acls(root, &loader, &report).await?);
             root.clone().note_changes(report.clone()).await?;
@@ -176,13 +180,33 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
         anyhow::Ok((counts, lines))
     };
     let loaded = loaded.await;
-    reached.close().await?;
+    // Changes whose sync waited may be lost: then the mark stays that of an unfinished load.
+    reached.close().await.context("the load is not finished: repeat it")?;
     let (counts, lines) = loaded?;
     if let Some((mark, folder)) = mark {
         // No change has a time that the clock did not show.
         mark.finish(&folder, archive.end().max(clock.now()))?;
     }
     print_loaded(&counts, lines, &report)
+}
+
+/// Refuses to load versions into a store that keeps some of them only: what is there later does not say
+/// how many of them were made, so a load could neither go on nor compare.
+fn check_history(store: &StoreArgs, archive: &Archive) -> anyhow::Result<()> {
+    let options = settings::load(store, Flags::of(store)?)?.settings.server.library_options();
+    let some_of = |path: &str| {
+        let keep = options.kept_at(&ResourcePath::parse(path).ok()?);
+        let is_some = keep.keeps_versions() && matches!(keep, Keep::Newest(_) | Keep::For(_));
+        is_some.then_some(keep)
+    };
+    let found = archive.resources().filter_map(|path| Some((path, some_of(path)?)));
+    let Some((path, keep)) = found.min_by_key(|(path, _)| *path) else { return Ok(()) };
+    let (setting, all) = match keep == options.history.resources {
+        true => ("history.resources", "all"),
+        false => ("history.trees", "[]"),
+    };
+    let why = format!("{setting} keeps only some versions of /{path} ({keep}), and a load needs all of them");
+    Err(CliError::Usage(format!("{why}: repeat it with --set {setting}={all}")).into())
 }
 
 /// Loads packages of a DSpace.

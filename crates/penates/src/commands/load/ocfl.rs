@@ -26,7 +26,7 @@ fn found(folder: &Path, report: &Report) -> anyhow::Result<Option<Found>> {
     let object = Arc::new(Object::open(folder)?);
     object.check_files()?;
     let times = |path: &str| times(path, object.versions().into_iter().map(|version| version.created.as_str()), report);
-    let place = Place::Own(folder.to_owned());
+    let place = Place::Own(folder.into());
     if let Some(volume) = Volume::of(&object)? {
         volume.check()?;
         let times = times(&format!("{VOLUMES}/{}", volume.id()))?;

@@ -307,23 +307,57 @@ fn is_copy(name: &str) -> bool {
         && names.next().is_some_and(|name| name.starts_with('v'))
 }
 
+#[test]
+fn a_member_of_a_group_that_a_later_version_lacks_is_deleted_here_too() {
+    let store = TestStore::vacant();
+    let root = Recorded::Versioned.unpacked(&store.beside("root"));
+    let member = ["sub/b.bin", "sub/b.bin~fcr-desc.nt", ".fcrepo/sub/b.bin.json", ".fcrepo/sub/b.bin~fcr-desc.json"];
+    change_inventory(&object(&root, "info:fedora/group"), |inventory| {
+        let mut without = inventory.versions[&inventory.head].clone();
+        for paths in without.state.values_mut() {
+            paths.retain(|path| !member.contains(&path.as_str()));
+        }
+        without.state.retain(|_, paths| !paths.is_empty());
+        let head = format!("v{}", inventory.versions.len() + 1);
+        inventory.versions.insert(head.clone(), without);
+        inventory.head = head;
+    });
+    let report = load(&store, &root, 1);
+    assert!(!resources(&report, "failed").contains(&"/group/sub/b.bin"), "{report:?}");
+    assert_eq!(resources(&report, "differs"), [""; 0]);
+    let gone = store.run(&["cat", "group/sub/b.bin"]).ends_with(1);
+    assert!(gone.stderr.contains("deleted"), "{}", gone.stderr);
+    assert!(store.run(&["history", "group/sub/b.bin"]).ends_with(0).text().lines().count() > 0);
+    assert!(tree(&store).contains("new"), "{}", tree(&store));
+}
+
+/// The declaration of an object. What is in it is not read.
+const DECLARATION: &str = "0=ocfl_object_1.0";
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_byte_is_changed_the_check_ends_and_reports_it(pick in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
+    fn whatever_byte_is_changed_or_file_is_lost_the_check_ends_and_reports_it(pick in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), flip in any::<u8>()) {
         let (store, root) = unpacked();
         let mut files: Vec<_> = crate::load::files(&root).into_iter().filter(|(name, bytes)| {
-            !bytes.is_empty() && name.contains('/') && !name.starts_with("extensions") && !name.ends_with("0=ocfl_object_1.0")
+            !bytes.is_empty() && name.contains('/') && !name.starts_with("extensions")
                 && !name.contains("/revisions/") && !is_copy(name)
         }).collect();
         files.sort();
         let (name, mut bytes) = pick.get(&files).clone();
-        let at = at.index(bytes.len());
-        bytes[at] ^= flip;
-        fs::write(root.join(&name), bytes).unwrap();
+        // A third of the files are lost.
+        let is_lost = flip % 3 == 0 || name.ends_with(DECLARATION);
+        if is_lost {
+            fs::remove_file(root.join(&name)).unwrap();
+        } else {
+            let at = at.index(bytes.len());
+            bytes[at] ^= flip;
+            fs::write(root.join(&name), bytes).unwrap();
+        }
         let ran = store.run(&["load", root.to_str().unwrap(), "--check"]);
         // A sidecar may have another case or other blanks.
-        prop_assert!(ran.code == 1 || (ran.code == 0 && name.contains(".sha512")), "{}: {}", name, ran.stderr);
+        let may_be_sound = !is_lost && name.contains(".sha512");
+        prop_assert!(ran.code == 1 || (ran.code == 0 && may_be_sound), "{}: {}", name, ran.stderr);
         prop_assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
     }
 }

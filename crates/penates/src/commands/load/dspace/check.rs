@@ -70,19 +70,27 @@ impl Found {
 pub async fn is_export(source: &Path) -> anyhow::Result<bool> {
     let source = source.to_owned();
     let looked = spawn_blocking(move || {
-        let files = candidates(&source).unwrap_or_default();
+        let Candidates { files, .. } = candidates(&source).unwrap_or_default();
         let is_package = |place: &PathBuf| matches!(Package::open(place), Ok(Some(package)) if package.is_of_dspace());
         files.iter().take(LOOKED_AT_MAX).any(is_package)
     });
     Ok(looked.await?)
 }
 
-/// The files that may be packages, in the order of their names.
-fn candidates(source: &Path) -> anyhow::Result<Vec<PathBuf>> {
+/// What may be packages, in the order of their names.
+#[derive(Default)]
+struct Candidates {
+    files: Vec<PathBuf>,
+    /// Links with the name of a package. They are not followed.
+    links: Vec<PathBuf>,
+}
+
+fn candidates(source: &Path) -> anyhow::Result<Candidates> {
+    let mut found = Candidates::default();
     if source.is_file() {
-        return Ok(vec![source.to_owned()]);
+        found.files.push(source.to_owned());
+        return Ok(found);
     }
-    let mut files = Vec::new();
     let mut waiting = vec![(source.to_owned(), 0)];
     while let Some((folder, depth)) = waiting.pop() {
         for entry in fs::read_dir(&folder).with_context(|| shown(&folder))? {
@@ -92,12 +100,19 @@ fn candidates(source: &Path) -> anyhow::Result<Vec<PathBuf>> {
                 ensure!(depth < DEPTH_MAX, "{}: its folders are nested more than {DEPTH_MAX} deep", shown(source));
                 waiting.push((entry.path(), depth + 1));
             } else if kind.is_file() {
-                files.push(entry.path());
+                found.files.push(entry.path());
+            } else if kind.is_symlink() && is_named_as_package(&entry.path()) {
+                found.links.push(entry.path());
             }
         }
     }
-    files.sort_unstable();
-    Ok(files)
+    found.files.sort_unstable();
+    found.links.sort_unstable();
+    Ok(found)
+}
+
+fn is_named_as_package(place: &Path) -> bool {
+    place.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zip"))
 }
 
 /// Checks all packages of a folder, or one.
@@ -106,7 +121,11 @@ pub async fn checked(source: &Path, report: Arc<Report>) -> anyhow::Result<Expor
     spawn_blocking(move || {
         let mut checking = Checking { report, found: Vec::new(), children: Vec::new() };
         let bar = progress::objects(None);
-        for place in candidates(&source)? {
+        let Candidates { files, links } = candidates(&source)?;
+        for place in links {
+            checking.report.left_out(What::Damaged, &place, &anyhow!("links are not followed"));
+        }
+        for place in files {
             bar.inc(1);
             checking.package(&place);
         }
@@ -130,7 +149,7 @@ impl Checking {
         let package = match Package::open(place) {
             Ok(Some(package)) if package.is_of_dspace() => package,
             // Lists of digests and the like may be beside packages.
-            Ok(None) if !place.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("zip")) => return,
+            Ok(None) if !is_named_as_package(place) => return,
             Ok(_) => {
                 let why = anyhow!("it is no package of a DSpace (AIP)");
                 return self.report.left_out(What::Foreign, place, &why);

@@ -163,7 +163,7 @@ impl Update<'_> {
         if !self.loader.is_there(&before.path).await? {
             return Ok(());
         }
-        let other = self.loader.others_within(&before.path, async |_| Ok(false)).await?;
+        let other = self.loader.within(&before.path).next().await?;
         if other.is_none() && self.loader.has_statements(&container).await? {
             self.loader.forget(&container.about).await?;
             self.updated.deleted += 1;

@@ -12,16 +12,21 @@ pub mod recorded;
 mod statements;
 
 use std::collections::{HashMap, HashSet};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 
 use anyhow::{Context, anyhow};
+use indicatif::ProgressBar;
 use parking_lot::Mutex;
 use preservation::archived::ArchivedVersion;
+use preservation::bagit::text::Algorithm;
 use preservation::fedora::{FedoraObject, FedoraResource, has_headers};
 use preservation::ocfl::{Object, each_object_or_wrong};
 use preservation::read::{ReadError, ReadResult};
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rayon::iter::{ParallelBridge, ParallelIterator};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
@@ -35,6 +40,9 @@ pub use statements::{cleaned, read as read_statements};
 
 /// Objects that are looked at to find out whether a storage root is Fedora's.
 const LOOKED_AT_MAX: usize = 100;
+
+/// Objects that were found and wait to be checked.
+const FOUND_AHEAD: usize = 256;
 
 /// A checked storage root of Fedora.
 pub struct FedoraRoot {
@@ -92,23 +100,24 @@ struct CheckedObject {
 
 impl Checking {
     fn check(self, folder: PathBuf) -> anyhow::Result<FedoraRoot> {
-        let mut places: Vec<Arc<Path>> = Vec::new();
-        each_object_or_wrong(&folder, &mut |object| {
-            match object {
-                Ok(place) => places.push(place.into()),
-                Err(error) => self.wrong(What::Damaged, &folder, &error.into()),
-            }
-            Ok(())
-        })
-        .with_context(|| folder.display().to_string())?;
-        let bar = progress::objects(Some(places.len() as u64));
+        // Its length grows as objects are found.
+        let bar = progress::objects(Some(0));
+        let (sender, places) = sync_channel(FOUND_AHEAD);
         let check = |place: Arc<Path>| {
             let object = self.object(&place).map_err(|error| self.wrong(What::Damaged, &place, &error));
             bar.inc(1);
             (place, object.ok().flatten())
         };
-        // Nearly all of it is digests, so each processor takes objects.
-        let checked: Vec<_> = places.into_par_iter().map(check).collect();
+        let (found, checked) = thread::scope(|scope| {
+            let finding = scope.spawn(|| self.find(&folder, &bar, sender));
+            // Nearly all of it is digests, so each processor takes objects, while others are still found.
+            let checked: Vec<_> = places.into_iter().par_bridge().map(check).collect();
+            match finding.join() {
+                Ok(found) => (found, checked),
+                Err(panic) => resume_unwind(panic),
+            }
+        });
+        found.with_context(|| folder.display().to_string())?;
         bar.finish_and_clear();
         let (mut all, mut acls) = (Vec::new(), Vec::new());
         let mut inventories = HashMap::with_capacity(checked.len());
@@ -123,6 +132,21 @@ impl Checking {
         let found = self.without_doubles(all);
         note_containers(&found, &self.report);
         Ok(FedoraRoot { folder, archive: Arc::new(Archive::of(found)?), acls: acls::ordered(acls), inventories })
+    }
+
+    /// Finds all objects in a folder. The list of them ends with this.
+    fn find(&self, folder: &Path, bar: &ProgressBar, found: SyncSender<Arc<Path>>) -> ReadResult<()> {
+        each_object_or_wrong(folder, &mut |object| {
+            match object {
+                Ok(place) => {
+                    bar.inc_length(1);
+                    // Nobody takes it if a check has panicked.
+                    found.send(place.into()).map_err(|_| ReadError::Stopped)?;
+                }
+                Err(error) => self.wrong(What::Damaged, folder, &error.into()),
+            }
+            Ok(())
+        })
     }
 
     fn wrong(&self, what: What, place: &Path, error: &anyhow::Error) {
@@ -145,7 +169,7 @@ impl Checking {
         let mut found = Vec::new();
         let mut notes = Vec::new();
         for resource in &resources {
-            match self.resource(folder, resource) {
+            match self.resource(folder, resource, object.algorithm()) {
                 Ok(Some(one)) => found.push(one),
                 Ok(None) => {}
                 Err(LeftOut::Name(why)) => notes.push((What::Name, resource.path.clone(), why)),
@@ -193,7 +217,12 @@ impl Checking {
     }
 
     /// Checks a resource.
-    fn resource(&self, folder: &Arc<Path>, resource: &FedoraResource) -> Result<Option<Found>, LeftOut> {
+    fn resource(
+        &self,
+        folder: &Arc<Path>,
+        resource: &FedoraResource,
+        algorithm: Algorithm,
+    ) -> Result<Option<Found>, LeftOut> {
         let FedoraResource { path, above, versions, is_deleted, people } = resource;
         if versions.is_empty() {
             if *is_deleted {
@@ -205,7 +234,7 @@ impl Checking {
         let times = times(path, versions.iter().map(|version| version.created.as_str()), &self.report);
         let times = times.map_err(anyhow::Error::from)?;
         check_bytes(path, versions, &self.report)?;
-        let left_out = check_statements(versions)?;
+        let left_out = check_statements(versions, algorithm)?;
         if left_out > 0 {
             let why = "statements that the server makes itself are left out";
             self.report.more(What::Statements, path, why, json!({"statements": left_out}));
@@ -246,10 +275,13 @@ enum LeftOut {
     Damaged(#[from] anyhow::Error),
 }
 
-/// Checks the statements of all versions. Returns how many the server makes itself.
-fn check_statements(versions: &[ArchivedVersion]) -> anyhow::Result<usize> {
+/// Checks the statements of all versions, whose files have digests of this algorithm. Returns how many
+/// the server makes itself.
+fn check_statements(versions: &[ArchivedVersion], algorithm: Algorithm) -> anyhow::Result<usize> {
     let mut left_out = 0;
-    let mut known = HashSet::new();
+    // Most bytes have none, and an empty file need not be read.
+    let empty = algorithm.begin().finalize().to_vec();
+    let mut known = HashSet::from([&empty]);
     for state in versions.iter().filter_map(|version| version.state.as_ref()) {
         if known.insert(&state.statements.digest) {
             left_out += statements::left_out(&state.statements.place, &state.about)?;

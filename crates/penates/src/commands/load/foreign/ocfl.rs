@@ -4,7 +4,7 @@
 //! The description of the container says which object it is, and which version was loaded last. So
 //! the same command continues an interrupted load, and loads versions that were added since.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -12,7 +12,7 @@ use heads::ResourcePath;
 use preservation::names;
 use preservation::ocfl::inventory::Version;
 use preservation::ocfl::{Content, Object, each_object};
-use preservation::read::ReadResult;
+use preservation::read::{ReadError, ReadResult};
 use rdf::{Graph, Term};
 use tokio::task::spawn_blocking;
 
@@ -33,8 +33,13 @@ pub async fn checked(folder: &Path) -> anyhow::Result<Objects> {
         each_object(&place, &mut |folder| {
             let object = Object::open(folder)?;
             object.check_files()?;
-            objects.insert(object.id().to_owned(), folder.to_owned());
-            Ok(())
+            match objects.insert(object.id().to_owned(), folder.to_owned()) {
+                Some(other) => Err(ReadError::Invalid {
+                    name: folder.display().to_string(),
+                    why: format!("{} is the object {} too", other.display(), object.id()),
+                }),
+                None => Ok(()),
+            }
         })?;
         ReadResult::Ok(objects)
     });
@@ -82,6 +87,11 @@ struct Loading<'a> {
 
 type Files = BTreeMap<String, Content>;
 
+/// The folders that a file is in, the outermost one first.
+fn folders_above(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(move |(end, _)| &path[..end])
+}
+
 impl Loading<'_> {
     /// Returns how many versions were loaded, and how many bytes were sent.
     async fn load(&self) -> anyhow::Result<(usize, u64)> {
@@ -108,33 +118,68 @@ impl Loading<'_> {
         Ok((done - before_all, bytes))
     }
 
-    /// Makes the files of a version from those of the one before.
+    /// Makes the files of a version from those of the one before. What is not as it is in one of the two
+    /// was changed here, and stays: the version is not loaded.
     async fn change(&self, object: &Object, before: &Files, files: &Files) -> anyhow::Result<u64> {
-        for path in before.keys().filter(|path| !files.contains_key(*path)) {
-            self.loader.forget(&super::about(&self.at(path), "NonRDFSource")).await?;
+        for (path, content) in before.iter().filter(|(path, _)| !files.contains_key(*path)) {
+            let state = self.file(object, path, content);
+            // An interrupted load may have deleted it.
+            if self.loader.is_there(&state.about.path).await? {
+                let compared = self.loader.compare(&state, false).await;
+                compared.with_context(|| format!("/{} is not deleted", state.about.path))?;
+            }
+            self.loader.forget(&state.about).await?;
         }
+        self.remove_folders(before, files).await?;
         let (mut bytes, mut folders) = (0, HashSet::new());
         for (path, content) in
             files.iter().filter(|(path, content)| before.get(*path).is_none_or(|had| had.digest != content.digest))
         {
-            for (end, _) in path.match_indices('/') {
-                if folders.insert(&path[..end]) {
-                    self.loader.create(&container(&self.at(&path[..end]), Vec::new())).await?;
+            for folder in folders_above(path) {
+                if folders.insert(folder) {
+                    self.loader.create(&container(&self.at(folder), Vec::new())).await?;
                 }
             }
-            let Content { place, digest } = content.clone();
-            let state = binary(&self.at(path), Bytes { source: place.into(), algorithm: object.algorithm(), digest });
-            bytes += match self.loader.create(&state).await? {
-                (Sent::Made, sent) => sent,
-                // An interrupted load left it, or it is of the version before.
-                (Sent::IsThere, _) => match self.loader.compare_bytes(&state).await {
-                    Ok(()) => 0,
-                    Err(_) if before.contains_key(path) => self.loader.replace_bytes(&state).await?,
-                    Err(error) => return Err(error.context(format!("/{}", self.at(path)))),
-                },
-            };
+            let state = self.file(object, path, content);
+            let (sent, sent_bytes) = self.loader.create(&state).await?;
+            bytes += sent_bytes;
+            // An interrupted load left it, or it is of the version before.
+            if matches!(sent, Sent::IsThere)
+                && let Err(error) = self.loader.compare_bytes(&state).await
+            {
+                let named = || format!("/{}", state.about.path);
+                let Some(had) = before.get(path) else { return Err(error.context(named())) };
+                self.loader.compare_bytes(&self.file(object, path, had)).await.with_context(named)?;
+                bytes += self.loader.replace_bytes(&state).await?;
+            }
         }
         Ok(bytes)
+    }
+
+    /// Deletes the containers that were made for files of the version before, unless the next one needs
+    /// them, or they are not as they were made: a file may have the name of one now.
+    async fn remove_folders(&self, before: &Files, files: &Files) -> anyhow::Result<()> {
+        let needed: HashSet<_> = files.keys().flat_map(|path| folders_above(path)).collect();
+        let folders: BTreeSet<_> = before.keys().flat_map(|path| folders_above(path)).collect();
+        // A container comes after those that are in it.
+        for folder in folders.into_iter().rev().filter(|folder| !needed.contains(folder)) {
+            let state = container(&self.at(folder), Vec::new());
+            let path = &state.about.path;
+            if self.loader.is_there(path).await? {
+                let is_empty = self.loader.within(path).next().await?.is_none();
+                if !is_empty || !self.loader.is_same(&state).await? {
+                    continue;
+                }
+            }
+            self.loader.forget(&state.about).await?;
+        }
+        Ok(())
+    }
+
+    /// A file of a version.
+    fn file(&self, object: &Object, path: &str, content: &Content) -> State {
+        let Content { place, digest } = content.clone();
+        binary(&self.at(path), Bytes { source: place.into(), algorithm: object.algorithm(), digest })
     }
 
     fn at(&self, path: &str) -> String {

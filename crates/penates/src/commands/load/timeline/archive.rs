@@ -1,13 +1,14 @@
 //! What is loaded: the versions of objects, in the order of their times.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use heads::VOLUMES;
 use jiff::Timestamp;
 use preservation::archived::ArchivedVersion;
+use preservation::archived_volume;
 use preservation::bagit::text::Algorithm;
 use preservation::fedora::FedoraObject;
 use preservation::ocfl::Object;
@@ -31,14 +32,14 @@ pub struct Archive {
     pub(super) places: HashMap<String, usize>,
     /// The versions of all objects, in the order of their times.
     pub(super) order: Vec<Moment>,
-    /// Objects of Fedora that were read.
+    /// Objects of resources that were read.
     opened: Opened,
 }
 
 /// Where an object is.
 pub enum Place {
     /// In this folder, as `penates export` wrote it.
-    Own(PathBuf),
+    Own(Arc<Path>),
     /// A resource in an object of Fedora.
     Fedora {
         /// The folder of the object.
@@ -49,6 +50,9 @@ pub enum Place {
         is_early: bool,
     },
 }
+
+/// The key of the only resource in an object that `penates export` wrote.
+const THE_ONE: &str = "";
 
 /// The versions of a resource of Fedora, with the algorithm of the digests of their files.
 type Versions = (Algorithm, Vec<ArchivedVersion>);
@@ -144,6 +148,14 @@ impl Archive {
         Ok(self.loaded_of(resources.into_iter().map(|resource| (resource.path, (algorithm, resource.versions)))))
     }
 
+    /// The resource in an object that `penates export` wrote.
+    fn read_own(&self, object: usize, opened: &Object) -> anyhow::Result<Resources> {
+        let versions = self.checked(object, ArchivedVersion::all(opened)?)?;
+        let mut resources = Resources::default();
+        resources.insert(THE_ONE.to_owned(), Changes::of(opened.algorithm(), versions, false));
+        Ok(resources)
+    }
+
     /// The time of the first version, or now if that is in the future.
     pub fn begin(&self) -> UnixMillis {
         UnixMillis(self.order.first().map_or(0, |first| first.created)).min(SystemClock.now())
@@ -162,6 +174,12 @@ impl Archive {
     /// How many objects it has: of Fedora, resources.
     pub fn len(&self) -> usize {
         self.objects.len()
+    }
+
+    /// The paths of its resources.
+    pub fn resources(&self) -> impl Iterator<Item = &str> {
+        // A volume has the identifier of its object.
+        self.places.keys().map(String::as_str).filter(|name| archived_volume::volume(name).is_none())
     }
 
     /// The first names in the paths of its resources.
@@ -282,30 +300,35 @@ pub(super) enum What {
 }
 
 impl Loading {
-    /// An object that was read already, and is kept.
+    /// An object of resources that was read already, and is kept.
     pub fn known(archive: &Archive, object: usize) -> Option<Self> {
-        let Place::Fedora { folder, path, .. } = &archive.objects[object] else { return None };
+        let (folder, path) = match &archive.objects[object] {
+            Place::Own(folder) => (folder, THE_ONE),
+            Place::Fedora { folder, path, .. } => (folder, path.as_str()),
+        };
         let changes = archive.opened.known(folder)?.get(path)?;
         Some(Self { object, what: What::Resource(changes) })
     }
 
     /// Opens an object. It may read files.
     pub fn open(archive: &Archive, object: usize) -> anyhow::Result<Self> {
-        let folder = match &archive.objects[object] {
-            Place::Own(folder) => folder,
+        if let Some(known) = Self::known(archive, object) {
+            return Ok(known);
+        }
+        let (resources, path) = match &archive.objects[object] {
+            Place::Own(folder) => {
+                let opened = Arc::new(Object::open(folder)?);
+                if let Some(volume) = Volume::of(&opened)? {
+                    return Ok(Self { object, what: What::Volume(volume) });
+                }
+                (archive.opened.resources(folder, || archive.read_own(object, &opened))?, THE_ONE)
+            }
             Place::Fedora { folder, path, .. } => {
-                let resources = archive.opened.resources(folder, || archive.read(folder))?;
-                let changes = resources.get(path).context("it has changed since it was checked")?;
-                return Ok(Self { object, what: What::Resource(changes) });
+                (archive.opened.resources(folder, || archive.read(folder))?, path.as_str())
             }
         };
-        let opened = Arc::new(Object::open(folder)?);
-        if let Some(volume) = Volume::of(&opened)? {
-            return Ok(Self { object, what: What::Volume(volume) });
-        }
-        let versions = archive.checked(object, ArchivedVersion::all(&opened)?)?;
-        let changes = Changes::of(opened.algorithm(), versions, false);
-        Ok(Self { object, what: What::Resource(Arc::new(changes)) })
+        let changes = resources.get(path).context("it has changed since it was checked")?;
+        Ok(Self { object, what: What::Resource(changes) })
     }
 
     /// Its path in messages.
@@ -320,9 +343,14 @@ impl Loading {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use preservation::ocfl::each_object;
+    use std::path::PathBuf;
+
+    use preservation::archived;
+    use preservation::ocfl::inventory::User;
+    use preservation::ocfl::{RootWriter, each_object};
 
     use super::super::super::fedora::{self, recorded};
+    use super::super::super::foreign::container;
     use super::*;
 
     /// An object that was found at some times.
@@ -393,6 +421,49 @@ mod tests {
         let known = (0..archive.len()).filter(|object| Loading::open(&archive, *object).is_ok());
         let known: Vec<_> = known.map(|object| archive.path(object, None)).collect();
         assert_eq!(known, ["", "gone"]);
+    }
+
+    /// A storage root as `penates export` writes it, with resources of two versions.
+    fn exported(folder: &Path, names: &[&str]) -> PathBuf {
+        let place = folder.join("archive");
+        let root = RootWriter::begin(&place, User { name: "test".to_owned(), address: None }).unwrap();
+        for name in names {
+            let about = container(name, Vec::new()).about;
+            let mut object = root.object(&archived::id(about.names())).unwrap();
+            for time in ["2025-06-15T15:06:40.007Z", "2025-06-15T15:06:41.007Z"] {
+                for (logical, bytes) in [(archived::ABOUT, about.written()), (archived::DESCRIPTION, Vec::new())] {
+                    let mut file = object.file(logical).unwrap();
+                    file.write(&bytes).unwrap();
+                    object.finish_file(file).unwrap();
+                }
+                object.finish_version(time.to_owned(), "a version".to_owned()).unwrap();
+            }
+            object.finish().unwrap();
+        }
+        root.finish().unwrap();
+        place
+    }
+
+    #[tokio::test]
+    async fn an_object_of_an_export_is_read_once_for_all_of_its_turns() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = exported(folder.path(), &["a", "b", "c"]);
+        let report = Arc::new(Report::create(None).unwrap());
+        let archive = super::super::super::ocfl::checked(&root, report).await.unwrap();
+        assert_eq!(archive.order.len(), 6);
+        let mut turns: HashMap<usize, Vec<Arc<Changes>>> = HashMap::new();
+        // They take turns, because they have the same times.
+        for moment in &archive.order {
+            let What::Resource(changes) = Loading::open(&archive, moment.object).unwrap().what else {
+                panic!("it is no volume")
+            };
+            turns.entry(moment.object).or_default().push(changes);
+        }
+        for read in turns.values() {
+            assert!(read.len() == 2 && Arc::ptr_eq(&read[0], &read[1]), "it was read again");
+        }
+        let objects: Vec<_> = archive.order.iter().map(|moment| moment.object).collect();
+        assert_eq!(objects, [0, 1, 2, 0, 1, 2]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use preservation::about::About;
 use preservation::archived::{ArchivedState, ArchivedVersion};
 use preservation::bagit::text::Algorithm;
@@ -14,6 +14,7 @@ use tokio::task::spawn_blocking;
 use super::super::fedora;
 use super::super::loader::{Loader, State, Statements, model_name, parsed};
 use super::super::source::Bytes;
+use crate::client::ClientError;
 
 /// A change that makes a version from the one before. A version with other bytes and other
 /// statements takes two, unless it is an earlier one that was restored.
@@ -117,6 +118,10 @@ impl Changes {
     /// The statements of a state, as they are stored here.
     fn statements(&self, state: &ArchivedState, loader: &Loader) -> anyhow::Result<Statements> {
         let ArchivedState { about, statements, .. } = state;
+        // Most bytes have none, and an empty file need not be read.
+        if statements.digest == digest(self.algorithm, &[]) {
+            return Ok(Statements::Moved(bytes::Bytes::new()));
+        }
         let text = fedora::read_statements(&statements.place)?;
         if self.is_of_fedora {
             let is_same = digest(self.algorithm, &text) == statements.digest;
@@ -136,6 +141,11 @@ impl Changes {
             Some(before) => made.map(|(n, _)| n + 1).nth(before).unwrap_or(self.steps.len() + 1),
             None => 0,
         }
+    }
+
+    /// How many versions the changes before the one with this number make.
+    pub fn made_before(&self, number: usize) -> usize {
+        self.steps.iter().take(number).filter(|step| step.change.makes_version()).count()
     }
 
     /// Whether it is deleted in the end.
@@ -176,6 +186,17 @@ impl Changes {
         Ok(true)
     }
 
+    /// What is there in the end, or why it cannot be read; `None` if nothing is, or if its statements have
+    /// more than so many bytes. It reads a file.
+    pub fn last(&self, loader: &Loader, statements_bytes_max: u64) -> Option<anyhow::Result<State>> {
+        let last = self.steps.last().filter(|last| last.change != Change::Delete)?;
+        let len_bytes = last.statements_of.map_or(0, |version| self.statements_len_bytes(version));
+        if len_bytes > statements_bytes_max {
+            return None;
+        }
+        self.state_with(self.steps.len(), |state| self.statements(state, loader)).transpose()
+    }
+
     /// The state after so many changes; `None` if they make none.
     async fn state_after(self: &Arc<Self>, done: usize, loader: &Arc<Loader>) -> anyhow::Result<Option<State>> {
         let (changes, loader) = (self.clone(), loader.clone());
@@ -201,18 +222,32 @@ impl Changes {
     /// this made one.
     pub async fn compare(self: &Arc<Self>, loader: &Arc<Loader>) -> anyhow::Result<(usize, bool)> {
         let path = self.path();
-        let done = match loader.version_count(path).await? {
-            Some(count) => self.until(count),
-            None => self.steps.len(),
-        };
+        let count = loader.version_count(path).await?;
+        let done = count.map_or(self.steps.len(), |count| self.until(count));
         ensure!(done <= self.steps.len(), "there is a resource with more versions");
         let state = self.state_after(done, loader).await?.context(OTHER_VERSIONS)?;
         let is_root_that_every_repository_has = path.is_empty() && done == 1;
-        Ok((done, loader.compare(&state, is_root_that_every_repository_has).await?))
+        match loader.compare(&state, is_root_that_every_repository_has).await {
+            Ok(is_changed) => Ok((done, is_changed)),
+            // A refusal of the server says nothing about versions.
+            Err(error) if done == self.steps.len() || error.is::<ClientError>() => Err(error),
+            Err(error) => {
+                let last = self.state_after(self.steps.len(), loader).await?.context(OTHER_VERSIONS)?;
+                match loader.is_same(&last).await? {
+                    true => bail!(fewer(count.unwrap_or_default(), self.made_before(self.steps.len()))),
+                    false => Err(error),
+                }
+            }
+        }
     }
 
-    /// Compares all that is there with all that the changes make.
-    pub async fn verify(self: &Arc<Self>, loader: &Arc<Loader>) -> anyhow::Result<()> {
+    /// Compares all that is there with all that the changes make. `last` is what [`Changes::last`] gave,
+    /// or `None` if that is still to be read.
+    pub async fn verify(
+        self: &Arc<Self>,
+        loader: &Arc<Loader>,
+        last: Option<anyhow::Result<State>>,
+    ) -> anyhow::Result<()> {
         let names = loader.version_names(self.path()).await?;
         let has_versions = names.is_some();
         if let Some(names) = names {
@@ -227,7 +262,10 @@ impl Changes {
             ensure!(is_known, "it is deleted there, and was never here");
             return Ok(());
         }
-        let state = self.state_after(self.steps.len(), loader).await?.context(OTHER_VERSIONS)?;
+        let state = match last {
+            Some(last) => last?,
+            None => self.state_after(self.steps.len(), loader).await?.context(OTHER_VERSIONS)?,
+        };
         loader.compare(&state, false).await.map(drop)
     }
 
@@ -242,7 +280,8 @@ impl Changes {
     fn versions_made_by(&self, done: usize, names: Vec<String>) -> anyhow::Result<Vec<(usize, String)>> {
         let made = self.steps.iter().take(done).enumerate().filter(|(_, step)| step.change.makes_version());
         let made: Vec<_> = made.map(|(n, _)| n + 1).collect();
-        ensure!(made.len() == names.len(), OTHER_VERSIONS);
+        ensure!(names.len() >= made.len(), fewer(names.len(), made.len()));
+        ensure!(names.len() == made.len(), OTHER_VERSIONS);
         Ok(made.into_iter().zip(names).collect())
     }
 
@@ -258,12 +297,28 @@ impl Changes {
 /// Why a resource is left as it is.
 const OTHER_VERSIONS: &str = "there is a resource with other versions";
 
+/// Why one with fewer versions than the archive is left as it is. They may never have been there, or are
+/// not kept any more.
+fn fewer(there: usize, made: usize) -> String {
+    format!(
+        "it has {there} of its {made} versions here, and a load needs all of them: \
+         a server keeps them if its history.resources is \"all\""
+    )
+}
+
 /// What two states have in common that are the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Same<'a> {
-    model: Option<&'static str>,
+    kind: Kind,
     bytes: SameBytes<'a>,
     statements: &'a [u8],
+}
+
+/// What a resource is as long as it is not deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Kind {
+    model: Option<&'static str>,
+    is_group: bool,
 }
 
 /// What a change of bytes changes.
@@ -286,7 +341,8 @@ impl<'a> Same<'a> {
             stored_at: stored_at.as_deref(),
             handling: handling.as_deref(),
         };
-        Self { model: model_name(&state.about), bytes, statements: &state.statements.digest }
+        let kind = Kind { model: model_name(&state.about), is_group: state.about.is_group() };
+        Self { kind, bytes, statements: &state.statements.digest }
     }
 }
 
@@ -310,7 +366,7 @@ fn steps<'a>(
             continue;
         };
         let now = same(state);
-        match before.replace(now).filter(|before| before.model == now.model) {
+        match before.replace(now).filter(|before| before.kind == now.kind) {
             None => {
                 let change = if version == 0 { Change::Create } else { Change::CreateAgain };
                 making.create(version, change, state.about.is_binary());
@@ -380,6 +436,7 @@ fn digest(algorithm: Algorithm, bytes: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use preservation::about::ARCHIVAL_GROUP;
     use preservation::ocfl::Content;
 
     use super::*;
@@ -443,6 +500,24 @@ mod tests {
     }
 
     #[test]
+    fn a_container_that_becomes_an_archival_group_or_is_none_any_more_is_created_again() {
+        let group = || {
+            let mut group = version(None, "a");
+            group.state.as_mut().unwrap().about.types.push(ARCHIVAL_GROUP.to_owned());
+            group
+        };
+        let made = changes(vec![version(None, "a"), group(), group(), version(None, "a")]);
+        let kinds: Vec<_> = made.steps.iter().map(|step| step.change).collect();
+        assert_eq!(kinds, [Change::Create, Change::CreateAgain, Change::Nothing, Change::CreateAgain]);
+    }
+
+    #[test]
+    fn the_versions_before_a_change_are_counted_without_deletions() {
+        let made = changes(vec![version(Some("1"), "a"), deletion(), version(Some("1"), "a")]);
+        assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|n| made.made_before(n)), [0, 1, 2, 2, 3, 4, 4]);
+    }
+
+    #[test]
     fn each_state_is_looked_at_once_however_many_there_are() {
         for is_new in [true, false] {
             let text = |n: usize| if is_new { n.to_string() } else { (n % 2).to_string() };
@@ -479,6 +554,29 @@ mod tests {
         assert_eq!(state(3), after(&["a"], "2"), "the statements stay");
         assert_eq!(state(4), after(&["b"], "2"));
         assert_eq!(state(5), (Vec::new(), None));
+    }
+
+    #[test]
+    fn what_is_there_in_the_end_is_read_unless_it_is_long_or_deleted() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "<info:fedora/a> <urn:p> \"x\" .\n";
+        let mut described = version(None, text);
+        let place = folder.path().join("statements");
+        fs::write(&place, text).unwrap();
+        described.state.as_mut().unwrap().statements.place = place;
+        let loader = Loader::of(axum::Router::new());
+        let last = |versions: Vec<ArchivedVersion>, bytes_max: u64| {
+            changes(versions).last(&loader, bytes_max).map(|state| state.unwrap().statements)
+        };
+        let moved = Statements::Moved(bytes::Bytes::from_static(b"<http://localhost/rest/a> <urn:p> \"x\" .\n"));
+        assert_eq!(last(vec![described.clone()], text.len() as u64), Some(moved));
+        assert_eq!(last(vec![described.clone()], text.len() as u64 - 1), None);
+        assert_eq!(last(vec![described, deletion()], u64::MAX), None);
+        // These files are nowhere.
+        assert!(last(vec![version(Some("1"), "")], 0).is_some_and(|statements| statements.is_empty()));
+        assert!(last(vec![version(None, "")], 0).is_some_and(|statements| statements.is_empty()));
+        let missing = changes(vec![version(None, "a")]).last(&loader, u64::MAX);
+        assert!(missing.is_some_and(|state| state.is_err()));
     }
 
     #[test]

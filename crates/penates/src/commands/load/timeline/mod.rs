@@ -1,7 +1,7 @@
 //! Makes the versions of objects again, in the order of their times.
 //!
 //! - `archive.rs`: the objects, and the order of their versions.
-//! - `opened.rs`: objects of Fedora that were read.
+//! - `opened.rs`: objects that were read.
 //! - `changes.rs`: the changes that make the versions of a resource.
 //! - `ahead.rs`: reads versions before their turn comes.
 
@@ -11,12 +11,13 @@ mod changes;
 mod opened;
 
 use std::collections::{HashMap, HashSet};
-use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use futures::{StreamExt, stream};
+use futures::future::try_join_all;
+use indicatif::ProgressBar;
 use jiff::Timestamp;
 use serde_json::json;
 use store::{Clock, ManualClock, SystemClock, UnixMillis};
@@ -36,9 +37,15 @@ use archive::{Loading, Moment, What};
 use changes::{Change, Changes};
 pub use opened::{KEPT_BYTES_MAX, len_bytes_of};
 
-/// Resources that are verified at the same time, each in a task of its own, so that all processors
-/// work.
+/// Tasks that verify resources, so that all processors work.
 const VERIFIED_AT_ONCE: usize = 8;
+
+/// Resources that are read together before they are verified: a thread that may wait for a disk is
+/// asked once for all of them.
+const READ_TOGETHER: usize = 8;
+
+/// The most bytes of statements that are read in this way. Longer ones wait for their turn.
+const READ_TOGETHER_BYTES_MAX: u64 = 256 << 10;
 
 /// What is known of the objects that were begun.
 #[derive(Default)]
@@ -56,6 +63,20 @@ struct Progress {
 /// Loads all versions. `clock` is that of a store in which nothing but loads made changes: it shows
 /// the time of each version. It is never before `floor`, the time of the newest change there.
 pub async fn load(
+    archive: &Arc<Archive>,
+    loader: &Arc<Loader>,
+    clock: Option<(Arc<ManualClock>, UnixMillis)>,
+    report: &Arc<Report>,
+) -> anyhow::Result<Loaded> {
+    let (archive, loader, report) = (archive.clone(), loader.clone(), report.clone());
+    // A server in this process does parts of a change in tasks. A worker of the runtime goes on with them
+    // itself. Any other thread hands each to a worker, and waits to be woken.
+    let making = tokio::spawn(async move { make(&archive, &loader, clock, &report).await });
+    AbortOnDropHandle::new(making).await?
+}
+
+/// Makes all versions, one after the other.
+async fn make(
     archive: &Arc<Archive>,
     loader: &Arc<Loader>,
     clock: Option<(Arc<ManualClock>, UnixMillis)>,
@@ -166,43 +187,90 @@ pub struct Loaded {
     pub failed: HashSet<usize>,
 }
 
-/// Compares all versions that are there with those of an archive. Returns how many resources are the
-/// same.
+/// Compares all versions that are there with those of an archive, except those of objects that failed.
+/// Returns how many resources are the same.
 pub async fn verify(
     archive: &Arc<Archive>,
     loader: &Arc<Loader>,
-    failed: &HashSet<usize>,
-    report: &Report,
+    failed: HashSet<usize>,
+    report: &Arc<Report>,
 ) -> anyhow::Result<u64> {
     let bar = progress::verified(archive.len() as u64);
-    let verified = stream::iter((0..archive.len()).filter(|object| !failed.contains(object)))
-        .map(|object| {
-            let (archive, loader) = (archive.clone(), loader.clone());
-            let verifying = AbortOnDropHandle::new(tokio::spawn(async move {
-                match open(&archive, object).await?.what {
-                    What::Resource(changes) => changes.verify(&loader).await,
-                    What::Volume(_) => Ok(()),
+    let (archive, loader, report, next) = (archive.clone(), loader.clone(), report.clone(), AtomicUsize::new(0));
+    let verifying = Arc::new(Verifying { archive, loader, failed, report, bar, next });
+    let tasks = (0..VERIFIED_AT_ONCE).map(|_| {
+        let task = AbortOnDropHandle::new(tokio::spawn(verifying.clone().work()));
+        async move { task.await.unwrap_or_else(|error| Err(error.into())) }
+    });
+    let counts: Vec<u64> = try_join_all(tasks).await?;
+    verifying.bar.finish_and_clear();
+    Ok(counts.into_iter().sum())
+}
+
+/// A verification, which several tasks work on.
+struct Verifying {
+    archive: Arc<Archive>,
+    loader: Arc<Loader>,
+    /// The objects that are left out.
+    failed: HashSet<usize>,
+    report: Arc<Report>,
+    bar: ProgressBar,
+    /// The first object that no task has taken.
+    next: AtomicUsize,
+}
+
+/// A resource that is to be verified.
+struct Expected {
+    changes: Arc<Changes>,
+    /// What is there in the end; `None` if it is read when it is needed.
+    last: Option<anyhow::Result<State>>,
+}
+
+impl Verifying {
+    /// Verifies what no other task has taken, until nothing is left. Returns how many resources are the
+    /// same.
+    async fn work(self: Arc<Self>) -> anyhow::Result<u64> {
+        let mut count = 0;
+        loop {
+            let first = self.next.fetch_add(READ_TOGETHER, Ordering::Relaxed);
+            if first >= self.archive.len() {
+                return Ok(count);
+            }
+            let reading = self.clone();
+            let read = spawn_blocking(move || reading.read(first)).await?;
+            for (object, expected) in read {
+                let verified = match expected {
+                    Ok(Some(Expected { changes, last })) => changes.verify(&self.loader, last).await,
+                    Ok(None) => Ok(()),
+                    Err(error) => Err(error),
+                };
+                self.bar.inc(1);
+                match verified {
+                    Ok(()) => count += 1,
+                    Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
+                    Err(error) => {
+                        let (path, why) = (self.archive.path(object, None), full_message(error.as_ref()));
+                        self.bar.suspend(|| note!("/{path}: {why}"));
+                        self.report.resource(Note::Differs, &path, &why);
+                    }
                 }
-            }));
-            async move { (object, verifying.await.unwrap_or_else(|error| Err(error.into()))) }
-        })
-        .buffer_unordered(VERIFIED_AT_ONCE);
-    let mut verified = pin!(verified);
-    let mut count = 0;
-    while let Some((object, verified)) = verified.next().await {
-        bar.inc(1);
-        match verified {
-            Ok(()) => count += 1,
-            Err(error) if error.downcast_ref().is_some_and(ClientError::stops_all) => return Err(error),
-            Err(error) => {
-                let (path, why) = (archive.path(object, None), full_message(error.as_ref()));
-                bar.suspend(|| note!("/{path}: {why}"));
-                report.resource(Note::Differs, &path, &why);
             }
         }
     }
-    bar.finish_and_clear();
-    Ok(count)
+
+    /// Reads the objects from `first` on that are verified together.
+    fn read(&self, first: usize) -> Vec<(usize, anyhow::Result<Option<Expected>>)> {
+        let objects = first..self.archive.len().min(first + READ_TOGETHER);
+        let kept = objects.filter(|object| !self.failed.contains(object));
+        kept.map(|object| (object, self.expected(object))).collect()
+    }
+
+    /// What should be there of an object; `None` if that is not verified.
+    fn expected(&self, object: usize) -> anyhow::Result<Option<Expected>> {
+        let What::Resource(changes) = Loading::open(&self.archive, object)?.what else { return Ok(None) };
+        let last = changes.last(&self.loader, READ_TOGETHER_BYTES_MAX);
+        Ok(Some(Expected { changes, last }))
+    }
 }
 
 /// Makes a version, whose state may have been read already. Returns how many bytes were sent; `None`
@@ -314,7 +382,7 @@ impl Running<'_> {
                 }
                 Change::Bytes => loader.replace_bytes(state).await?,
                 Change::Statements => loader.replace_statements(state).await.map(|()| 0)?,
-                Change::Restore(earlier) => loader.restore(state, earlier).await?,
+                Change::Restore(earlier) => loader.restore(state, earlier, changes.made_before(n)).await?,
                 Change::Nothing => loader.snapshot(&state.about).await.map(|()| 0)?,
                 Change::Delete => {
                     self.refuse_losses(n, progress).await?;
@@ -363,11 +431,13 @@ impl Running<'_> {
         if progress.there.contains_key(&self.object) && loader.is_there(changes.path()).await? {
             changes.compare_versions(loader, n).await?;
         }
-        let is_expected = async |path: &str| self.is_deleted_too(path, progress).await;
-        match loader.others_within(changes.path(), is_expected).await? {
-            Some(other) => bail!("it is not deleted: the archive does not have /{other} as it is here"),
-            None => Ok(()),
+        let mut within = loader.within(changes.path());
+        while let Some(path) = within.next().await? {
+            if !self.is_deleted_too(&path, progress).await? {
+                bail!("it is not deleted: the archive does not have /{path} as it is here");
+            }
         }
+        Ok(())
     }
 
     /// Whether a resource may be deleted with the container that it is in: this load made it, or it
@@ -393,4 +463,67 @@ enum Began {
     Made(u64),
     /// So many changes are made already. `is_changed` if this made one.
     IsThere { done: usize, is_changed: bool },
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::thread::{self, ThreadId};
+
+    use axum::Router;
+    use axum::extract::Request;
+    use http::StatusCode;
+    use parking_lot::Mutex;
+    use tempfile::TempDir;
+
+    use super::super::fedora::{self, recorded};
+    use super::*;
+
+    /// What a server was asked for: the paths, and the threads that asked.
+    type Asked = Arc<Mutex<Vec<(String, ThreadId)>>>;
+
+    /// A loader for a server that takes all that it is sent, and has nothing of it.
+    fn loader() -> (Arc<Loader>, Asked) {
+        let asked = Asked::default();
+        let noted = asked.clone();
+        let answer = move |request: Request| {
+            noted.lock().push((request.uri().path().to_owned(), thread::current().id()));
+            async { StatusCode::CREATED }
+        };
+        (Arc::new(Loader::of(Router::new().fallback(answer))), asked)
+    }
+
+    async fn checked() -> (TempDir, Arc<Archive>, Arc<Report>) {
+        let folder = recorded::unpacked();
+        let report = Arc::new(Report::create(None).unwrap());
+        let archive = fedora::checked(folder.path(), report.clone()).await.unwrap().archive;
+        (folder, archive, report)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn workers_of_the_runtime_ask_and_not_the_thread_that_waits_for_them() {
+        let (_folder, archive, report) = checked().await;
+        let (loader, asked) = loader();
+        load(&archive, &loader, None, &report).await.unwrap();
+        let made = asked.lock().len();
+        assert!(made >= archive.len(), "{made}");
+        verify(&archive, &loader, HashSet::new(), &report).await.unwrap();
+        let asked = asked.lock();
+        assert!(asked.len() > made);
+        assert!(asked.iter().all(|(_, thread)| *thread != thread::current().id()));
+    }
+
+    #[tokio::test]
+    async fn each_resource_is_verified_once_except_those_that_failed() {
+        let (_folder, archive, report) = checked().await;
+        let (loader, asked) = loader();
+        let verified = verify(&archive, &loader, HashSet::from([1]), &report).await.unwrap();
+        assert_eq!(verified, 0, "the server has no versions");
+        let list = |object: usize| loader.base.versions(&archive.path(object, None));
+        let mut expected: Vec<_> = (0..archive.len()).filter(|object| *object != 1).map(list).collect();
+        let mut lists: Vec<_> = asked.lock().iter().map(|(path, _)| path.clone()).collect();
+        expected.sort_unstable();
+        lists.sort_unstable();
+        assert_eq!(lists, expected);
+    }
 }

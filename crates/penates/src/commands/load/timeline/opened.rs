@@ -1,5 +1,5 @@
-//! Objects of Fedora that were read, so that one that has several versions, or resources, is not read
-//! again for each.
+//! Objects that were read, so that one that has several versions, or resources, is not read again for
+//! each.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
