@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::time::Instant;
 
 use crate::event::{Cursor, Event, FeedError};
 use crate::live::Batch;
@@ -24,7 +25,7 @@ const CAUGHT_UP_EVENTS: usize = 100;
 /// How long changes are gathered before they are read.
 const GATHERED: Duration = Duration::from_millis(20);
 
-/// How long a consumer waits for a batch. There is one in each pause.
+/// How long a consumer waits for events. There is a batch in each pause, with events or without.
 const QUIET: Duration = Duration::from_secs(3);
 
 /// The pause between two reads if no switch of this process ends: others may write too.
@@ -137,6 +138,9 @@ impl Consumer {
     ///
     /// Errors: as of [`Feed::after`]. A later call tries again.
     pub async fn next(&mut self) -> Result<Events, FeedError> {
+        // One end for all batches: none of them reaches a cursor in the future, and each would begin
+        // the wait anew.
+        let until = Instant::now() + QUIET;
         loop {
             let Some(batches) = &mut self.batches else {
                 // Before the page is read: so the batches begin at its end or before.
@@ -152,7 +156,7 @@ impl Consumer {
                 }
                 return Ok(Events { batch: Arc::new(Batch { after, events: page.events, end }), taken: 0 });
             };
-            match tokio::time::timeout(QUIET, batches.recv()).await {
+            match tokio::time::timeout_at(until, batches.recv()).await {
                 // The store may be out of reach.
                 Err(_) => return Ok(Events::none(self.cursor)),
                 Ok(Ok(batch)) if batch.end < self.cursor => {}

@@ -249,15 +249,17 @@ impl Auditor {
     /// Takes the next objects of a pass, and reads them.
     async fn take_next(&self, pass: &Pass, expect: Expect, from: Option<Bytes>, place: &Place) -> ObjectsResult<Step> {
         self.put_off.lock().clear();
+        let (number, is_first) = (pass.number, from.is_none());
         let (objects, next) = match self.walk(from).await {
-            // The place is one of another engine, or damaged.
-            Err(ObjectsError::Store(StoreError::Invalid(why))) => {
-                tracing::warn!(why, "a fixity pass cannot continue where it was; it begins again");
-                (Vec::new(), Next::From(None))
+            // The place is one of another engine, or damaged. Within the same pass, what was read
+            // would count twice.
+            Err(ObjectsError::Store(StoreError::Invalid(why))) if !is_first => {
+                tracing::warn!(pass = number, why, "a fixity pass cannot continue where it was; a new one begins");
+                self.begin(number + 1, expect).await?;
+                return Ok(Step::Moved);
             }
             walked => walked?,
         };
-        let number = pass.number;
         let found = place.known.value.as_ref().filter(|reader| reader.pass == number);
         let found = found.map(|reader| reader.found).unwrap_or_default();
         let leased_until = shared::lease(self.heads().now());

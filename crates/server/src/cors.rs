@@ -21,7 +21,7 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
     "Accept-Patch, Accept-Post, Accept-Ranges, Allow, Atomic-Expires, Atomic-ID, \
      Content-Digest, Content-Disposition, Content-Encoding, Content-Location, \
      Content-Range, Date, Digest, ETag, Link, Location, Memento-Datetime, Penates-Entries, Penates-Import, Penates-Missing, \
-     Preference-Applied, Repr-Digest, Retry-After, Vary, WWW-Authenticate, X-Request-Id",
+     Preference-Applied, RateLimit, RateLimit-Policy, Repr-Digest, Retry-After, Vary, WWW-Authenticate, X-Request-Id",
 );
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE");
@@ -120,6 +120,15 @@ fn preflight(asked: &HeaderMap) -> Response {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::rate::{LIMIT, POLICY};
+
+    #[test]
+    fn a_page_may_read_every_field_that_announces_a_limit() {
+        let exposed: Vec<_> = EXPOSED.to_str().unwrap().split(", ").map(str::to_ascii_lowercase).collect();
+        for name in [LIMIT, POLICY, header::RETRY_AFTER] {
+            assert!(exposed.iter().any(|exposed| exposed == name.as_str()), "{name}");
+        }
+    }
 
     #[test]
     fn an_origin_is_a_scheme_a_host_and_perhaps_a_port() {

@@ -20,10 +20,10 @@ pub fn raise_descriptor_limit() -> Option<u64> {
     }
 }
 
-/// The number of connections that are possible, at most `wanted`.
-pub(crate) fn connections(wanted: usize) -> usize {
+/// The number of connections that are possible of each of so many kinds, at most `wanted`.
+pub(crate) fn connections(wanted: usize, kinds: usize) -> usize {
     let descriptors = raise_descriptor_limit();
-    let most = most(wanted, descriptors);
+    let most = most(wanted, kinds, descriptors);
     if most < wanted {
         tracing::warn!(
             descriptors,
@@ -34,9 +34,10 @@ pub(crate) fn connections(wanted: usize) -> usize {
     most
 }
 
-fn most(wanted: usize, descriptors: Option<u64>) -> usize {
+fn most(wanted: usize, kinds: usize, descriptors: Option<u64>) -> usize {
     let allowed = descriptors.map(|descriptors| descriptors - KEPT_BACK.min(descriptors / 4));
-    allowed.map_or(wanted, |allowed| wanted.min(usize::try_from(allowed).unwrap_or(usize::MAX))).max(1)
+    let allowed = allowed.map(|allowed| usize::try_from(allowed).unwrap_or(usize::MAX));
+    allowed.map_or(wanted, |allowed| wanted.min(allowed / kinds)).max(1)
 }
 
 #[cfg(test)]
@@ -45,12 +46,18 @@ mod tests {
 
     #[test]
     fn some_descriptors_are_reserved_for_the_store() {
-        assert_eq!(most(16_384, None), 16_384);
-        assert_eq!(most(16_384, Some(1 << 20)), 16_384);
-        assert_eq!(most(16_384, Some(10_000)), 7_952);
-        assert_eq!(most(16_384, Some(1_024)), 768);
-        assert_eq!(most(100, Some(1_024)), 100);
-        assert_eq!(most(100, Some(0)), 1);
+        assert_eq!(most(16_384, 1, None), 16_384);
+        assert_eq!(most(16_384, 1, Some(1 << 20)), 16_384);
+        assert_eq!(most(16_384, 1, Some(10_000)), 7_952);
+        assert_eq!(most(16_384, 1, Some(1_024)), 768);
+        assert_eq!(most(100, 1, Some(1_024)), 100);
+        assert_eq!(most(100, 1, Some(0)), 1);
+    }
+
+    #[test]
+    fn each_kind_has_as_many_connections_and_all_have_descriptors() {
+        assert_eq!(most(16_384, 2, Some(65_536)), 16_384);
+        assert_eq!(most(16_384, 2, Some(10_000)), 3_976);
     }
 
     #[test]

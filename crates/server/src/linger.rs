@@ -19,27 +19,20 @@ use bytes::Bytes;
 use http::header;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
-use tokio::sync::oneshot;
+use tokio::runtime::Handle;
 
 /// The greatest number of discarded bytes. Receiving more costs too much for the sake of one error
 /// message.
 const LINGER_BYTES_MAX: usize = 64 << 20;
 
-/// Reads the rest of a request's body for at most `time_max` after the response.
+/// Reads the rest of a request's body for at most `time_max` after nobody wants it any more.
 pub(crate) async fn linger(time_max: Duration, request: Request, next: Next) -> Response {
     // A client that expects 100 has sent nothing yet and waits for it.
     if request.headers().contains_key(header::EXPECT) || request.body().is_end_stream() {
         return next.run(request).await;
     }
-    let (give_back, rest) = oneshot::channel();
-    let lent = |body| Body::new(Lent { body: Some(body), give_back: Some(give_back) });
-    let response = next.run(request.map(lent)).await;
-    tokio::spawn(async move {
-        if let Ok(rest) = rest.await {
-            drop(tokio::time::timeout(time_max, drain(rest)).await);
-        }
-    });
-    response
+    let runtime = Handle::current();
+    next.run(request.map(|body| Body::new(Lent { body: Some(body), time_max, runtime }))).await
 }
 
 async fn drain(mut body: Body) {
@@ -52,11 +45,13 @@ async fn drain(mut body: Body) {
     }
 }
 
-/// A body that is given back when its reader drops it, unless it has ended.
+/// A body whose rest is read when its reader drops it. Most bodies have ended by then, and cost no task.
 struct Lent {
-    /// `None` after it is given back.
+    /// `None` after it has ended.
     body: Option<Body>,
-    give_back: Option<oneshot::Sender<Body>>,
+    time_max: Duration,
+    /// Readers may be dropped on threads that are not of the runtime.
+    runtime: Handle,
 }
 
 impl HttpBody for Lent {
@@ -84,11 +79,11 @@ impl HttpBody for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let (Some(body), Some(give_back)) = (self.body.take(), self.give_back.take())
+        if let Some(body) = self.body.take()
             && !body.is_end_stream()
         {
-            // Nobody receives it if the connection is gone.
-            drop(give_back.send(body));
+            let time_max = self.time_max;
+            self.runtime.spawn(async move { drop(tokio::time::timeout(time_max, drain(body)).await) });
         }
     }
 }

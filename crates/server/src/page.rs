@@ -27,6 +27,15 @@ const CACHE: &str = "no-cache";
 const HTML: &str = "text/html; charset=utf-8";
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
+/// What pages load: the path from the root of the server, the media type and the text. Each is
+/// constant and in memory.
+const ASSETS: [(&str, &str, &str); 4] = [
+    ("assets/page.js", JAVASCRIPT, include_str!("../assets/page.js")),
+    ("assets/openapi.js", JAVASCRIPT, include_str!("../assets/openapi.js")),
+    (STYLE_PATH, "text/css; charset=utf-8", STYLE),
+    (ICON_PATH, "image/svg+xml", include_str!("../assets/icon.svg")),
+];
+
 /// The way from these pages to the root of the server.
 const TO_ROOT: &str = "./";
 
@@ -47,14 +56,19 @@ const ORDERS: [(&str, &str); 5] =
     [("", "as stored"), ("title", "by title"), ("author", "by author"), ("year", "by year"), ("-year", "newest first")];
 
 pub(crate) fn routes(places: Places) -> Router {
-    Router::new()
+    let pages = Router::new()
         .route("/", shown(|may_read| page(&places, may_read, "The library", &front(&places, may_read))))
         .route("/openapi", shown(|may_read| page(&places, may_read, "Routes", &openapi::shown())))
-        .route("/openapi.json", get(async || asset("application/json", openapi::JSON)))
-        .route("/assets/page.js", get(async || asset(JAVASCRIPT, include_str!("../assets/page.js"))))
-        .route("/assets/openapi.js", get(async || asset(JAVASCRIPT, include_str!("../assets/openapi.js"))))
-        .route(&format!("/{STYLE_PATH}"), get(async || asset("text/css; charset=utf-8", STYLE)))
-        .route(&format!("/{ICON_PATH}"), get(async || asset("image/svg+xml", include_str!("../assets/icon.svg"))))
+        .route("/openapi.json", get(async || asset("application/json", openapi::JSON)));
+    ASSETS.into_iter().fold(pages, |routes, (path, content_type, text)| {
+        routes.route(&format!("/{path}"), get(async move || asset(content_type, text)))
+    })
+}
+
+/// Whether a path is that of something that pages load. It is sent whatever the limits of clients
+/// are, so that the page of a refusal has its style. It costs no more than the refusal.
+pub(crate) fn is_asset(path: &str) -> bool {
+    path.strip_prefix('/').is_some_and(|path| ASSETS.iter().any(|(asset, ..)| *asset == path))
 }
 
 /// A page for those who may read, and for others.

@@ -25,8 +25,8 @@ use store::{Clock, UnixMillis};
 use crate::config::LimitsConfig;
 use crate::live::Live;
 use crate::observed_body::{ObservedBody, Observer, bytes_of};
-use crate::rate::{LIMIT, POLICY};
-use crate::{health, problem};
+use crate::problem;
+use crate::rate::{LIMIT, POLICY, is_unlimited};
 
 /// Parties that are remembered. While there are more, addresses share one quota, so that a client
 /// with very many of them takes no more memory. Each token has its own in any case.
@@ -162,9 +162,9 @@ impl Quotas {
 }
 
 impl Taken {
-    /// Whether its day has ended.
+    /// Whether its day has ended, or is one of a clock that was set back since.
     fn is_over(&self, now: UnixMillis) -> bool {
-        now.0 >= self.since.0 + DAY_MS
+        self.since > now || now.0 >= self.since.0 + DAY_MS
     }
 }
 
@@ -189,7 +189,8 @@ impl Parties {
         if self.taken.contains_key(party) || self.taken.len() < parties_max {
             return true;
         }
-        if self.forgotten.is_none_or(|at| now.0 >= at.0 + FORGET_EVERY_MS) {
+        // A time in the future is of a clock that was set back since.
+        if self.forgotten.is_none_or(|at| at > now || now.0 >= at.0 + FORGET_EVERY_MS) {
             // A party that runs nothing and got nothing is as good as a new one.
             self.taken.retain(|_, taken| taken.running > 0 || taken.bytes > 0 && !taken.is_over(now));
             self.forgotten = Some(now);
@@ -229,7 +230,7 @@ pub(crate) async fn keep(
     request: Request,
     next: Next,
 ) -> Response {
-    let quota = Quota::of(&live.limits()).filter(|_| !health::is_health(request.uri().path()));
+    let quota = Quota::of(&live.limits()).filter(|_| !is_unlimited(request.uri().path()));
     let Some(quota) = quota else { return next.run(request).await };
     let party = request.extensions().get::<Requester>().map(Requester::party).unwrap_or_default();
     let (running, left) = quotas.begin(party, quota);
@@ -313,6 +314,25 @@ mod tests {
         clock.set(UnixMillis(5_000 + DAY_MS));
         assert!(run(5, 1) && run(6, 1));
         assert!(quotas.parties.lock().taken.len() <= 3);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_ends_the_day_and_keeps_no_party_out() {
+        let (quotas, clock) = quotas(1);
+        clock.set(UnixMillis(5_000 + 365 * DAY_MS));
+        let (running, _) = quotas.begin(address(1), QUOTA);
+        running.unwrap().sent(100);
+        // There are too many parties, so that it looks whom it may forget.
+        assert!(quotas.begin(address(2), QUOTA).0.is_some());
+        assert!(quotas.allow_command(&address(1), 100).is_err());
+        clock.set(UnixMillis(5_000));
+        assert!(quotas.begin(address(3), QUOTA).0.is_some());
+        assert!(quotas.parties.lock().taken.contains_key(&address(3)), "the first one was not forgotten");
+        let (running, left) = quotas.begin(Party::of_token("a"), QUOTA);
+        running.unwrap().sent(100);
+        assert_eq!((left.bytes, left.seconds), (100, 86_400));
+        clock.set(UnixMillis(4_000));
+        assert!(quotas.allow_command(&Party::of_token("a"), 100).is_ok());
     }
 
     #[test]

@@ -25,9 +25,8 @@ use http::{HeaderName, HeaderValue, header};
 use parking_lot::Mutex;
 
 use crate::config::LimitsConfig;
-use crate::health;
 use crate::live::Live;
-use crate::problem;
+use crate::{health, page, problem};
 
 /// Parties that are remembered. While there are more, addresses share one quota, so that a client
 /// with very many of them takes no more memory. Each token has its own in any case.
@@ -162,9 +161,14 @@ impl<C: Clock + Clone> Rates<C> {
     }
 }
 
+/// Whether a path is answered whatever the limits of clients are.
+pub(crate) fn is_unlimited(path: &str) -> bool {
+    health::is_health(path) || page::is_asset(path)
+}
+
 /// A layer: refuses requests beyond the limit, and announces what remains.
 pub(crate) async fn limit(State(live): State<Arc<Live>>, request: Request, next: Next) -> Response {
-    let rates = live.rates().filter(|_| !health::is_health(request.uri().path()));
+    let rates = live.rates().filter(|_| !is_unlimited(request.uri().path()));
     let Some(rates) = rates else { return next.run(request).await };
     let party = request.extensions().get::<Requester>().map(Requester::party).unwrap_or_default();
     let left = rates.count(party);

@@ -2,6 +2,7 @@
 //! their bytes in a day count together with those over HTTP, and the audit counts refusals.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use audit::{Actor, Audit, Event, EventKind, EventResult};
 use budget::Party;
@@ -40,6 +41,10 @@ impl Access for RecordsAccess {
 
     fn user(&self, password: &[u8]) -> Option<String> {
         self.policy.tokens.holder_of(str::from_utf8(password).ok()?).map(|holder| holder.name)
+    }
+
+    fn greeting_max(&self) -> Duration {
+        self.live.limits().header_time
     }
 
     fn count(&self, party: &Party) -> Result<(), Exceeded> {

@@ -17,7 +17,7 @@ use door_http::page::{self, STYLE_PATH};
 use door_http::{MayRead, Page, Reason};
 use door_ldp::SeenAs;
 use http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
-use maud::html;
+use maud::{Markup, html};
 
 use crate::access::{Right, is_from_another_site};
 use crate::places::Places;
@@ -75,8 +75,7 @@ fn cookie_name(is_encrypted: bool) -> &'static str {
 }
 
 async fn show(State(known): State<Known>, request: Request) -> Response {
-    let to = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
-    let to = to.into_iter().find(|(field, _)| field == TO).map(|(_, to)| to.into_owned()).unwrap_or_default();
+    let to = field(request.uri().query().unwrap_or_default().as_bytes(), TO);
     let token = token_in(request.headers(), is_encrypted(request.extensions()));
     let holder = token.and_then(|text| known.tokens.holder_of(&text));
     shown(StatusCode::OK, &known, holder.as_ref(), &to, None)
@@ -90,11 +89,7 @@ async fn sign_in(State(known): State<Known>, request: Request) -> Response {
     let Ok(RawForm(form)) = request.extract().await else {
         return problem::respond(Reason::MALFORMED_QUERY, "this is not the form of /sign-in");
     };
-    let field = |name: &str| {
-        let found = form_urlencoded::parse(&form).find(|(field, _)| field == name);
-        found.map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
-    };
-    let (token, to) = (field(TOKEN), field(TO));
+    let (token, to) = (field(&form, TOKEN), field(&form, TO));
     if known.tokens.holder_of(&token).is_none() {
         let why = "This server has no such token, or it has expired.";
         return shown(StatusCode::FORBIDDEN, &known, None, &to, Some(why));
@@ -107,7 +102,23 @@ async fn sign_out(request: Request) -> Response {
         return problem::respond(Reason::CROSS_SITE, "pages of other sites must not sign anyone out here");
     }
     let is_encrypted = is_encrypted(request.extensions());
-    moved("", &format!("{}; Max-Age=0", cookie("", is_encrypted)))
+    // Without a form it signs out too.
+    let form = request.extract::<RawForm, _>().await.map(|RawForm(form)| form).unwrap_or_default();
+    let to = field(&form, TO);
+    let page = match to.is_empty() {
+        true => String::new(),
+        false => {
+            let query = form_urlencoded::Serializer::new(String::new()).append_pair(TO, &to).finish();
+            format!("{PATH}?{query}")
+        }
+    };
+    moved(&page, &format!("{}; Max-Age=0", cookie("", is_encrypted)))
+}
+
+/// The value of a field of a form; empty if it has none.
+fn field(form: &[u8], name: &str) -> String {
+    let found = form_urlencoded::parse(form).find(|(field, _)| field == name);
+    found.map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
 }
 
 /// The cookie. A token has letters and digits only, so it needs no quotes; what has others was no
@@ -153,21 +164,19 @@ fn shown(status: StatusCode, known: &Known, holder: Option<&tokens::Holder>, to:
         @match holder {
             Some(holder) => {
                 p { "You use the token " strong { (holder.name) } " with the scopes " code { (holder.scopes.to_string()) } "." }
-                section.form { form method="post" action="sign-out" { p { button { "Sign out" } } } }
+                section.form {
+                    form method="post" action="sign-out" {
+                        input type="hidden" name=(TO) value=(to);
+                        p { button { "Sign out" } }
+                    }
+                }
                 @if let Some(to) = local(to) { p { a.button href=(to) { "Go back" } } }
+                h2 { "Use another token" }
+                (form_for_token(to))
             }
             None => {
                 p.lead { "Type in a token. An operator makes one with " code { "penates token create" } "." }
-                section.form {
-                    form method="post" action=(PATH) {
-                        input type="hidden" name=(TO) value=(to);
-                        p {
-                            label for="token" { "Token" }
-                            input id="token" name=(TOKEN) type="password" required autocomplete="current-password";
-                        }
-                        p { button.primary { "Sign in" } }
-                    }
-                }
+                (form_for_token(to))
             }
         }
     };
@@ -179,6 +188,22 @@ fn shown(status: StatusCode, known: &Known, holder: Option<&tokens::Holder>, to:
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     response
+}
+
+/// The form in which people type a token, with the path to return to.
+fn form_for_token(to: &str) -> Markup {
+    html! {
+        section.form {
+            form method="post" action=(PATH) {
+                input type="hidden" name=(TO) value=(to);
+                p {
+                    label for="token" { "Token" }
+                    input id="token" name=(TOKEN) type="password" required autocomplete="current-password";
+                }
+                p { button.primary { "Sign in" } }
+            }
+        }
+    }
 }
 
 #[cfg(test)]

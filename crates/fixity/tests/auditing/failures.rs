@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +11,9 @@ use heads::keys;
 use parking_lot::Mutex;
 use repository::NewResource;
 use store::faults::{Damage, Fault, Faults, Harm, Kind, Rates};
-use store::{Call, Class, Deadline, Expect, Guard, NewRow, Row, Stamp, Store, StoreError, StoreResult, Table, Wrapper};
+use store::{
+    Call, Class, Deadline, Expect, Guard, NewRow, Row, Stamp, Store, StoreError, StoreResult, Table, WalkPage, Wrapper,
+};
 
 use crate::support::{EVERY, Fixture, all_steps, fixture, quick};
 
@@ -67,6 +70,38 @@ async fn with_unreadable(count: usize, error: fn() -> StoreError) -> (Fixture, A
     let partitions = Mutex::new((0..count).map(partition).collect());
     let store = Arc::new(Unreadable { inner: fixture.store.clone(), partitions, error });
     (Fixture { store: store.clone(), ..fixture }, store)
+}
+
+/// A store that refuses one place of a walk over objects.
+struct Refusing {
+    inner: Arc<dyn Store>,
+    refuses: AtomicBool,
+}
+
+impl Wrapper for Refusing {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
+        if table == Table::Objects && from.is_some() && self.refuses.swap(false, Ordering::Relaxed) {
+            return Err(StoreError::Invalid("this is no place of a walk".to_owned()));
+        }
+        self.inner.walk(call, table, from, max).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_pass_begins_if_the_place_of_a_walk_is_refused_so_that_nothing_counts_twice() {
+    let fixture = fixture().await;
+    fixture.make(20).await;
+    let store = Arc::new(Refusing { inner: fixture.store.clone(), refuses: AtomicBool::new(true) });
+    let fixture = Fixture { store: store.clone(), ..fixture };
+    let server = fixture.server(quick()).await;
+    all_steps(&server).await;
+    assert!(!store.refuses.load(Ordering::Relaxed), "no walk went on");
+    let complete = server.status().await.unwrap().complete.expect("a pass has ended");
+    assert_eq!((complete.number, complete.found.resources), (2, 21));
 }
 
 #[tokio::test(flavor = "multi_thread")]

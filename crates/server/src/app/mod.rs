@@ -96,8 +96,7 @@ impl App {
             let repository = Some(RepositoryPlace { address, has_search: ldp.search.is_kept });
             let settings = DataSettings { repository, ..config.data.settings() };
             let data = DataDoor { library: library.clone(), settings };
-            let ldp = LdpDoor::new(library.clone(), ldp)
-                .map_err(|error| ServerError::Door { door: "the repository door", reason: error.to_string() })?;
+            let ldp = LdpDoor::new(library.clone(), ldp);
             let fixity = Auditor::new(library.clone(), config.fixity.options());
             let quotas = Quotas::new(clock.clone());
             let tokens = Tokens::open(store.clone(), clock.clone()).await.map_err(token_error)?;

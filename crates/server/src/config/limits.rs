@@ -12,11 +12,13 @@ use super::text;
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitsConfig {
-    /// Concurrent connections, if the limit of descriptors allows them; further ones wait.
+    /// Concurrent connections of HTTP, and as many of the Redis protocol, if the limit of descriptors
+    /// allows them; further ones wait. An address has at most as many of them as are still free.
     pub connections: usize,
     /// Concurrent streams of one HTTP/2 connection.
     pub http2_streams: u32,
-    /// Longest time for a TLS handshake, for the head of a request, and between requests.
+    /// Longest time for a TLS handshake, for the head of a request, and between requests; over the
+    /// Redis protocol also until the first command of a client that may do anything.
     #[serde(with = "humantime_serde")]
     pub header_time: Duration,
     /// Longest pause within the body of a request.

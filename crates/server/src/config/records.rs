@@ -42,7 +42,7 @@ pub struct RecordsConfig {
     /// The longest time that a connection may ask for.
     #[serde(with = "humantime_serde")]
     pub deadline_max: Duration,
-    /// How long a client may be silent.
+    /// How long a client may be silent. Until its first command `limits.header_time` counts.
     #[serde(with = "humantime_serde")]
     pub silence_max: Duration,
     /// Bytes of one request; also what one connection may make the server hold.

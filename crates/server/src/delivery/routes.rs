@@ -8,6 +8,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use door_http::Reason;
 use heads::ObjectsError;
+use library::Library;
 use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
@@ -105,6 +106,21 @@ impl Deliveries {
         Ok(self.named(name)?.receiver.test(id, heads.now()).await)
     }
 
+    /// Refuses a place whose events were dropped, and one in the future: what happens until then
+    /// would not be sent.
+    async fn check_place(&self, cursor: Cursor) -> Result<(), Refused> {
+        let Library { heads, feed, .. } = &self.library;
+        feed.after(cursor, 1).await?;
+        // Events may be of a clock that was ahead.
+        let present = feed.now().await?.time().max(heads.now());
+        if cursor.time() > present.plus(self.library.options().clock_skew_max) {
+            let until = rfc3339(cursor.time());
+            let detail = format!("`from` is in the future: what happens until {until} would not be sent");
+            return Err(Refused(Reason::MALFORMED_PARAMETER, detail));
+        }
+        Ok(())
+    }
+
     async fn listed(&self, named: &Named) -> Result<Listed, ObjectsError> {
         Ok(Listed::of(named, self.read(&named.name).await?.value))
     }
@@ -150,8 +166,7 @@ async fn resume(
         }
         Some(Some(start)) => {
             let cursor = start.cursor(&deliveries.library.feed).await?;
-            // Refuses one whose events were dropped.
-            deliveries.library.feed.after(cursor, 1).await?;
+            deliveries.check_place(cursor).await?;
             Some(cursor)
         }
     };

@@ -321,6 +321,36 @@ async fn a_stream_ends_when_the_token_is_revoked_and_when_the_server_stops() {
     }
 }
 
+/// Batches go on without end before a cursor in the future is reached.
+#[tokio::test]
+async fn a_consumer_that_begins_in_the_future_does_not_wait_for_it() {
+    let patience = std::time::Duration::from_secs(60);
+    let mut config = Config::default();
+    config.auth.read = Access::Token;
+    let server = server_with(config).await;
+    let secret = server.app.tokens().create(NewToken { name: "early", ..NewToken::default() }).await.unwrap();
+    let bearer = format!("Bearer {}", secret.reveal());
+    let headers = [("accept", "text/event-stream"), ("authorization", bearer.as_str())];
+    let response = server.send(Method::GET, "/feed?after=2126-01-01T00:00:00Z", &headers).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    server.app.tokens().revoke("early").await.unwrap();
+    let followed = async {
+        let body = axum::body::to_bytes(response.into_body(), 1 << 10).await.unwrap();
+        assert!(body.starts_with(b"retry: "), "{body:?}");
+    };
+    let consumed = async {
+        let library = server.app.library();
+        let year = std::time::Duration::from_secs(365 * 24 * 3_600);
+        let cursor = Cursor::before(library.heads.now().plus(year));
+        let mut consumer = library.feed.follow(cursor).await.unwrap();
+        for _ in 0..2 {
+            assert!(consumer.next().await.unwrap().as_slice().is_empty());
+        }
+        assert_eq!(consumer.cursor(), cursor);
+    };
+    tokio::time::timeout(patience, futures::future::join(followed, consumed)).await.expect("it waits on");
+}
+
 #[tokio::test]
 async fn no_party_takes_all_places_of_consumers_and_one_that_leaves_makes_room() {
     let mut config = Config::default();

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::announced::{self, Rest};
+use super::places::Places;
 use crate::config;
 use crate::live::Live;
 use crate::peer::Peer;
@@ -73,10 +73,10 @@ type Begun = Either<TcpStream, Rest>;
 /// The address of those that connect to a Unix socket: they are on this machine.
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// What all listeners of a server share.
+/// What listeners share.
 pub(super) struct Acceptor {
     /// Places for connections over the network.
-    places: Arc<Semaphore>,
+    places: Places,
     tasks: TaskTracker,
     drain: Drain,
     /// Has the longest time for a TLS handshake.
@@ -85,9 +85,10 @@ pub(super) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Serves at most so many connections over the network at once. Further ones wait.
+    /// Serves at most so many connections over the network at once. Further ones wait, and those of an
+    /// address that has too many of them are closed.
     pub(super) fn new(connections: usize, live: Arc<Live>, proxies: Arc<Proxies>) -> Self {
-        let places = Arc::new(Semaphore::new(connections));
+        let places = Places::new(connections);
         Self { places, tasks: TaskTracker::new(), drain: Drain::default(), live, proxies }
     }
 
@@ -113,18 +114,19 @@ impl Acceptor {
         }
     }
 
-    /// Accepts first and then takes a permit: a listener that held a permit while waiting would
-    /// keep it from the other listener.
+    /// Accepts first and then takes a place: a listener that held a place while waiting would keep it
+    /// from the other listener.
     async fn accept_tcp(&self, port: &Port, protocol: impl Protocol) {
         loop {
             let Some((stream, peer)) = self.next_tcp(&port.listener).await else { continue };
-            let Ok(place) = self.places.clone().acquire_owned().await else { return };
+            let Some(place) = self.places.take(&peer).await else { continue };
             let (protocol, drain, began) = (protocol.clone(), self.drain.clone(), self.begin(port, stream, peer));
             self.tasks.spawn(async move {
-                if let Some((stream, peer)) = began.await {
+                if let Some((stream, peer)) = began.await
+                    && let Some(_place) = place.for_client(&peer)
+                {
                     protocol.serve(stream, Some(peer), drain).await;
                 }
-                drop(place);
             });
         }
     }
@@ -132,12 +134,13 @@ impl Acceptor {
     async fn accept_tls(&self, port: &Port, tls: TlsAcceptor, protocol: impl Protocol) {
         loop {
             let Some((stream, peer)) = self.next_tcp(&port.listener).await else { continue };
-            let Ok(place) = self.places.clone().acquire_owned().await else { return };
+            let Some(place) = self.places.take(&peer).await else { continue };
             let (protocol, drain, tls) = (protocol.clone(), self.drain.clone(), tls.clone());
             let handshake_time = self.live.limits().header_time;
             let began = self.begin(port, stream, peer);
             self.tasks.spawn(async move {
                 let Some((stream, peer)) = began.await else { return };
+                let Some(_place) = place.for_client(&peer) else { return };
                 let handshake = tokio::time::timeout(handshake_time, tls.accept(stream));
                 let handshake = tokio::select! {
                     handshake = handshake => handshake,
@@ -148,7 +151,6 @@ impl Acceptor {
                     Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
                     Err(_) => tracing::debug!("a TLS handshake took too long"),
                 }
-                drop(place);
             });
         }
     }
@@ -206,7 +208,7 @@ impl Acceptor {
                     continue;
                 }
             };
-            let Ok(place) = self.places.clone().acquire_owned().await else { return };
+            let Some(place) = self.places.take(&peer).await else { continue };
             let (protocol, drain) = (protocol.clone(), self.drain.clone());
             self.tasks.spawn(async move {
                 protocol.serve(stream, Some(peer), drain).await;

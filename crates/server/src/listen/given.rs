@@ -60,10 +60,10 @@ impl Given {
         self.has(RECORDS)
     }
 
-    /// The addresses of those that serve data by HTTP.
+    /// The addresses of those that serve data: of all but the redirect.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
-        let of_http = self.0.iter().filter(|(name, _)| [HTTP, TLS].contains(&name.as_str()));
-        of_http.filter_map(|(_, listener)| listener.local_addr().ok()).collect()
+        let with_data = self.0.iter().filter(|(name, _)| name != REDIRECT);
+        with_data.filter_map(|(_, listener)| listener.local_addr().ok()).collect()
     }
 
     /// The listener of this name, if there is one.
@@ -84,6 +84,27 @@ pub(super) fn refused(name: &str, source: io::Error) -> ServerError {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::config::Config;
+    use crate::listen::Listeners;
+    use crate::live::Live;
+
+    #[tokio::test]
+    async fn a_given_socket_of_any_door_is_refused_beyond_loopback_if_everybody_may_read() {
+        let mut config = Config::default();
+        (config.listen.http, config.listen.tls) = (None, None);
+        let bound = |name: &str| {
+            let mut given = Given::default();
+            given.add(name.to_owned(), std::net::TcpListener::bind("0.0.0.0:0").unwrap()).unwrap();
+            Listeners::bind(&config, given, None, Live::new(&config.limits)).map(drop)
+        };
+        for name in [HTTP, TLS, RECORDS] {
+            let refusal = bound(name).unwrap_err().to_string();
+            assert!(refusal.contains("anybody could read the data"), "{name}: {refusal}");
+        }
+        // It serves no data. Here it has no HTTPS to redirect to.
+        let refusal = bound(REDIRECT).unwrap_err().to_string();
+        assert!(refusal.contains("no HTTPS to redirect to"), "{refusal}");
+    }
 
     #[test]
     fn a_second_socket_of_a_name_and_an_unknown_name_are_refused() {

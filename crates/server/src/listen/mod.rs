@@ -1,11 +1,13 @@
 //! Listeners: HTTP, HTTPS, and the administrator's Unix socket in the data folder. `accept.rs`
-//! accepts connections for any protocol; `connection.rs` has HTTP, the one that is served.
+//! accepts connections for any protocol, in `places.rs` are the places for them; `connection.rs` has
+//! HTTP, `records.rs` the Redis protocol.
 
 mod accept;
 mod announced;
 mod connection;
 mod date;
 mod given;
+mod places;
 mod records;
 mod sending;
 mod unix;
@@ -193,7 +195,9 @@ impl Listeners {
     pub(crate) async fn serve(self, ways: Ways, door: Option<Arc<Door>>, shutdown: impl Future<Output = ()>) {
         let Self { http, tls, redirect, socket, records, announced, addresses, connections, live, proxies } = self;
         let Ways { network, encrypted, redirecting, admin } = ways;
-        let acceptor = Acceptor::new(descriptors::connections(connections), live.clone(), proxies.clone());
+        // Each kind has places of its own, so that neither of them takes those of the other.
+        let connections = descriptors::connections(connections, 1 + usize::from(records.is_some()));
+        let [acceptor, of_records] = [(); 2].map(|()| Acceptor::new(connections, live.clone(), proxies.clone()));
         let over = Http::new(live.clone(), proxies);
         let port = |listener| Port { listener, is_announced: announced.tls };
         let accepting = async {
@@ -212,7 +216,7 @@ impl Listeners {
                                     None => Listener::Tcp(port),
                                 }
                             });
-                            acceptor.accept(listener, Resp(door)).await;
+                            of_records.accept(listener, Resp(door)).await;
                         }
                         None => std::future::pending().await,
                     }
@@ -224,7 +228,8 @@ impl Listeners {
             () = shutdown => {}
         }
         // The listeners are closed now, since the future that owned them is gone.
-        acceptor.end(live.limits().shutdown_time).await;
+        let time = live.limits().shutdown_time;
+        tokio::join!(acceptor.end(time), of_records.end(time));
         if let Some(Err(error)) = addresses.socket.map(fs::remove_file) {
             tracing::debug!(%error, "the socket was gone already");
         }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::routing::get;
+use budget::{Memory, Party};
 use bytes::Bytes;
+use door_records::{Access, Exceeded, Refused, RequestLimits, Rights, Settings, WrongPassword};
 use futures::StreamExt;
 use http::{Request, Version};
 use http_body_util::{BodyExt, Empty};
@@ -19,12 +21,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::RootCertStore;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use store::SystemClock;
+use store::null::NullStore;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::*;
+use crate::config::HttpConfig;
 use crate::peer::Peer;
 
 /// The time limit of every wait; no test depends on how long anything takes within it.
@@ -56,6 +61,15 @@ impl Running {
     }
 
     async fn start_in(folder: tempfile::TempDir, router: Router, change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_with(folder, router, None, change).await
+    }
+
+    async fn start_with(
+        folder: tempfile::TempDir,
+        router: Router,
+        door: Option<Arc<Door>>,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
         let mut config = Config::default();
         config.listen.http = Some("127.0.0.1:0".parse().unwrap());
         config.listen.tls = Some("127.0.0.1:0".parse().unwrap());
@@ -67,7 +81,7 @@ impl Running {
         let admin = router.clone().route("/who", get(async || "admin"));
         let network = router.route("/who", get(async || "network"));
         let ways = Ways { encrypted: network.clone(), redirecting: Router::new(), network, admin };
-        let serving = tokio::spawn(listeners.serve(ways, None, async {
+        let serving = tokio::spawn(listeners.serve(ways, door, async {
             let _ = stopped.await;
         }));
         Self { addresses, stop: Some(stop), serving, _folder: folder }
@@ -437,6 +451,86 @@ async fn a_connection_over_the_limit_waits_until_another_ends() {
     drop(first);
     assert!(second.await.unwrap().ends_with("second"));
     assert_eq!(too_early.load(Ordering::SeqCst), 0);
+}
+
+/// Everyone may do everything.
+struct Open;
+
+impl Access for Open {
+    fn rights(&self, _: Option<&[u8]>) -> Result<Rights, WrongPassword> {
+        Ok(Rights { read: true, write: true, operate: true })
+    }
+
+    fn user(&self, _: &[u8]) -> Option<String> {
+        None
+    }
+
+    fn count(&self, _: &Party) -> Result<(), Exceeded> {
+        Ok(())
+    }
+
+    fn sent(&self, _: &Party, _: u64) {}
+
+    fn refused(&self, _: &Refused<'_>) {}
+}
+
+#[tokio::test]
+async fn connections_of_records_and_of_http_take_no_places_of_each_other() {
+    let settings = Settings {
+        deadline: PATIENCE,
+        deadline_max: PATIENCE,
+        silence_max: PATIENCE,
+        stall_max: PATIENCE,
+        request: RequestLimits::default(),
+    };
+    let records = Arc::new(::records::Records::new(Arc::new(NullStore::new()), Arc::new(SystemClock)));
+    let door = Door::new(records, Box::new(Open), Memory::new(1 << 20), settings);
+    let (router, _) = endless();
+    let running = Running::start_with(tempfile::tempdir().unwrap(), router, Some(door), |config| {
+        config.limits.connections = 1;
+        config.records.listen = Some("127.0.0.1:0".parse().unwrap());
+    })
+    .await;
+    let ping = async |stream: &mut TcpStream| {
+        stream.write_all(b"PING\r\n").await.unwrap();
+        let mut answer = [0; 7];
+        soon("an answer", stream.read_exact(&mut answer)).await.unwrap();
+        assert_eq!(&answer, b"+PONG\r\n");
+    };
+    let mut of_records = TcpStream::connect(running.addresses.records.unwrap()).await.unwrap();
+    ping(&mut of_records).await;
+    let mut of_http = running.connect().await;
+    of_http.write_all(b"GET /short HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    assert_eq!(soon("an answer", of_http.read_u8()).await.unwrap(), b'H');
+    // Both are still open.
+    ping(&mut of_records).await;
+}
+
+#[tokio::test]
+async fn a_client_behind_a_proxy_leaves_places_for_others() {
+    let listener = bind_loopback().await;
+    let address = local_address(&listener).unwrap();
+    let http = HttpConfig { trusted_proxies: vec!["127.0.0.1".to_owned()], ..HttpConfig::default() };
+    let proxies = Arc::new(Proxies::of(&http).unwrap());
+    let acceptor = Acceptor::new(4, Live::new(&Config::default().limits), proxies);
+    let port = Port { listener, is_announced: true };
+    let accepting = tokio::spawn(async move { acceptor.accept(Some(Listener::Tcp(port)), Echo).await });
+    let connect = async |client: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("PROXY TCP4 {client} 127.0.0.1 1000 80\r\n").as_bytes()).await.unwrap();
+        stream
+    };
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut stream = connect("192.0.2.1").await;
+        assert_eq!(echoes(&mut stream).await, b'a');
+        held.push(stream);
+    }
+    let mut refused = connect("192.0.2.1").await;
+    assert!(soon("the end", refused.read_u8()).await.is_err());
+    let mut other = connect("192.0.2.2").await;
+    assert_eq!(echoes(&mut other).await, b'a');
+    accepting.abort();
 }
 
 /// A piece of a response; the number counts the pieces.

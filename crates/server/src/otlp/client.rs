@@ -2,7 +2,6 @@
 //! of the OpenTelemetry library, which have none.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::BoxError;
@@ -15,9 +14,9 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use prost::Message;
-use rustls::crypto::aws_lc_rs;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::runtime::Handle;
+
+use crate::tls;
 
 /// How long one request may take.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
@@ -40,24 +39,12 @@ impl Collector {
     /// the system's root certificates cannot be read.
     pub(super) fn new(address: &str) -> Result<Self, BoxError> {
         let is_encrypted = address.parse::<Uri>().is_ok_and(|uri| uri.scheme() == Some(&Scheme::HTTPS));
-        let builder = HttpsConnectorBuilder::new();
-        let builder = match is_encrypted {
-            true => builder.with_native_roots()?,
-            // A small image has none.
-            false => builder.with_tls_config(without_roots()?),
-        };
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls::to_others(is_encrypted)?);
         let connector = builder.https_or_http().enable_http1().build();
         let mut builder = Client::builder(TokioExecutor::new());
         let client = builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_MAX).build(connector);
         Ok(Self { client, runtime: Handle::current() })
     }
-}
-
-/// A setup of TLS that trusts nobody.
-fn without_roots() -> Result<ClientConfig, rustls::Error> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions()?;
-    Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }
 
 impl fmt::Debug for Collector {

@@ -251,7 +251,23 @@ impl Series {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn the_rules_watch_all_that_the_guide_says_to_alert_on() {
+        let top = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let read = |path: &str| std::fs::read_to_string(format!("{top}/{path}")).unwrap();
+        let (guide, rules) = (read("docs/operations.md"), read("packaging/prometheus/penates.rules.yml"));
+        let guide = guide.replace('\n', " ");
+        let sentences = guide.split("Alert on ").skip(1).filter_map(|rest| rest.split(". ").next());
+        let names: Vec<_> =
+            sentences.flat_map(|sentence| sentence.split('`')).filter(|word| word.starts_with("penates_")).collect();
+        assert!(names.contains(&FIXITY_DAMAGED), "{names:?}");
+        for name in names {
+            assert!(rules.contains(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_family_has_a_series_for_each_combination_of_its_labels() {

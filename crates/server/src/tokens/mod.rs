@@ -2,11 +2,12 @@
 //!
 //! They are guarded rows of one partition, keyed by name. A name is never reused, even after its
 //! token was revoked: the audit identifies clients by it. All tokens are held in memory, since
-//! there are few.
+//! there are few. A token whose row is damaged is valid for nobody, and hides no other.
 
 mod record;
 mod scope;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use futures::future::BoxFuture;
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use store::{
-    Call, Class, Clock, Deadline, Expect, FormatLevel, Guard, Outcome, Scan, Stamp, Step, Store, StoreError, Table,
-    UnixMillis,
+    Call, Class, Clock, Deadline, Expect, FormatLevel, Guard, Outcome, Row, Scan, Stamp, Step, Store, StoreError,
+    Table, UnixMillis,
 };
 use subtle::ConstantTimeEq;
 use thiserror::Error;
@@ -142,11 +143,20 @@ pub enum TokenError {
     Store(#[from] StoreError),
 }
 
+/// What the rows of a store say.
+#[derive(Default)]
+struct Known {
+    /// Each token, with the stamp of its row.
+    records: Vec<(Record, Stamp)>,
+    /// The names of the tokens whose rows are damaged, with the stamps of those that have one.
+    damaged: BTreeMap<String, Option<Stamp>>,
+}
+
 /// The tokens of a store.
 pub struct Tokens {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    cached: RwLock<Vec<(Record, Stamp)>>,
+    cached: RwLock<Known>,
     /// Held while tokens are read or changed, so that rows read before a revocation do not replace
     /// newer ones.
     turn: Mutex<()>,
@@ -170,7 +180,7 @@ impl Tokens {
         let now = self.clock.now();
         let cached = self.cached.read();
         let mut found = None;
-        for (Record { info, sha256 }, _) in cached.iter() {
+        for (Record { info, sha256 }, _) in &cached.records {
             let is_valid = info.revoked.is_none() && info.expires.is_none_or(|expires| now < expires);
             if bool::from(sha256.ct_eq(&digest)) && is_valid {
                 found = Some(Holder { name: info.name.clone(), scopes: info.scopes.clone() });
@@ -179,14 +189,20 @@ impl Tokens {
         found
     }
 
-    /// Reads all tokens again and returns them by name, including revoked ones.
+    /// Reads all tokens again and returns them by name, including revoked ones, and without those
+    /// whose rows are damaged.
     pub fn list(&self) -> BoxFuture<'_, Result<Vec<TokenInfo>, TokenError>> {
         async move {
             let _turn = self.turn.lock().await;
             self.refresh().await?;
-            Ok(self.cached.read().iter().map(|(record, _)| record.info.clone()).collect())
+            Ok(self.cached.read().records.iter().map(|(record, _)| record.info.clone()).collect())
         }
         .boxed()
+    }
+
+    /// Whether a row was damaged when they were read last.
+    pub fn are_damaged(&self) -> bool {
+        !self.cached.read().damaged.is_empty()
     }
 
     /// Creates a token.
@@ -218,17 +234,24 @@ impl Tokens {
         .boxed()
     }
 
-    /// Revokes a token. Revoking it again changes nothing.
+    /// Revokes a token. Revoking it again changes nothing. A damaged row is replaced by one that
+    /// says that the token was made and revoked now.
     pub fn revoke<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TokenInfo, TokenError>> {
         async move {
             let _turn = self.turn.lock().await;
-            self.refresh().await?;
-            let found = self.cached.read().iter().find(|(record, _)| record.info.name == name).cloned();
-            let Some((mut record, stamp)) = found else { return Err(TokenError::Absent(name.to_owned())) };
+            match self.refresh().await {
+                // The stamp decides whether what was read before is still what is stored.
+                Err(TokenError::Store(error @ StoreError::Corrupt { .. })) => {
+                    tracing::error!(%error, "the tokens cannot be read again; one is revoked as it was known");
+                }
+                refreshed => refreshed?,
+            }
+            let now = self.clock.now();
+            let (mut record, stamp) = self.cached.read().token(name, now)?;
             if record.info.revoked.is_some() {
                 return Ok(record.info);
             }
-            record.info.revoked = Some(self.clock.now());
+            record.info.revoked = Some(now);
             let info = record.info.clone();
             match self.write(record, Expect::Stamp(stamp)).await? {
                 Outcome::Applied => Ok(info),
@@ -255,30 +278,59 @@ impl Tokens {
         let outcome = self.store.run(call(), vec![step]).await?;
         if outcome.is_applied() {
             let mut cached = self.cached.write();
-            cached.retain(|(other, _)| other.info.name != record.info.name);
-            cached.push((record, stamp));
+            cached.damaged.remove(&record.info.name);
+            cached.records.retain(|(other, _)| other.info.name != record.info.name);
+            cached.records.push((record, stamp));
         }
         Ok(outcome)
     }
 
     async fn refresh(&self) -> Result<(), TokenError> {
-        let mut fresh = Vec::new();
+        let mut fresh = Known::default();
         let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
         while let Some(page) = scan {
             let rows = self.store.scan(call().strong(), Table::Tokens, &PARTITION, page.clone()).await?;
-            for row in rows.rows {
-                let no_guard = || {
-                    let detail = "a token's row has no guard".to_owned();
-                    StoreError::Corrupt { table: Table::Tokens, detail }
+            for Row { sort, value, guard, .. } in rows.rows {
+                let stamp = guard.map(|guard| guard.stamp);
+                let error = match (Record::open(&value), stamp) {
+                    (Ok(record), Some(stamp)) => {
+                        fresh.records.push((record, stamp));
+                        continue;
+                    }
+                    (Ok(_), None) => no_guard(),
+                    (Err(error), _) => error,
                 };
-                let (record, guard) = (Record::open(&row.value)?, row.guard.ok_or_else(no_guard)?);
-                fresh.push((record, guard.stamp));
+                let name = String::from_utf8_lossy(&sort).into_owned();
+                // Once: they are read every few seconds.
+                if !self.cached.read().damaged.contains_key(&name) {
+                    tracing::error!(name, %error, "the row of a token is damaged: the token is valid for nobody");
+                }
+                fresh.damaged.insert(name, stamp);
             }
             scan = page.resumed(rows.next);
         }
         *self.cached.write() = fresh;
         Ok(())
     }
+}
+
+impl Known {
+    /// The token of a name, with the stamp of its row. One whose row is damaged is as if it were
+    /// made now.
+    fn token(&self, name: &str, now: UnixMillis) -> Result<(Record, Stamp), TokenError> {
+        if let Some(found) = self.records.iter().find(|(record, _)| record.info.name == name) {
+            return Ok(found.clone());
+        }
+        match self.damaged.get(name) {
+            Some(Some(stamp)) => Ok((Record::of_nobody(name, now), *stamp)),
+            Some(None) => Err(no_guard().into()),
+            None => Err(TokenError::Absent(name.to_owned())),
+        }
+    }
+}
+
+fn no_guard() -> StoreError {
+    StoreError::Corrupt { table: Table::Tokens, detail: "a token's row has no guard".to_owned() }
 }
 
 fn call() -> Call {
@@ -293,8 +345,10 @@ fn is_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use store::faults::{Fault, Faults, Kind};
-    use store::{ManualClock, SystemClock};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use store::faults::{Damage, Fault, Faults, Harm, Kind};
+    use store::{ManualClock, Rows, StoreResult, SystemClock, Wrapper};
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
     use super::*;
@@ -352,6 +406,70 @@ mod tests {
         faults.next(Kind::Run, Fault::UnknownNotApplied);
         assert!(matches!(tokens.create(named("b")).await, Err(TokenError::Unsure(_))));
         tokens.create(named("b")).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_damaged_row_makes_its_token_invalid_and_hides_no_other() {
+        let (tokens, faults, _folder) = tokens().await;
+        let broken = tokens.create(named("broken")).await.unwrap();
+        let other = tokens.create(named("other")).await.unwrap();
+        faults.damage(Damage {
+            table: Table::Tokens,
+            partition: PARTITION,
+            sort: Some(Bytes::from_static(b"broken")),
+            harm: Harm::FlippedBit,
+            strong_reads_are_whole: false,
+        });
+        assert!(tokens.revoke("other").await.unwrap().revoked.is_some());
+        let reopened = Tokens::open(faults.clone(), Arc::new(SystemClock)).await.unwrap();
+        for tokens in [&tokens, &reopened] {
+            assert_eq!([&broken, &other].map(|secret| tokens.holder_of(secret.reveal())), [None, None]);
+            assert!(tokens.are_damaged());
+        }
+        let listed = reopened.list().await.unwrap();
+        let states: Vec<_> = listed.iter().map(|token| (&*token.name, token.revoked.is_some())).collect();
+        assert_eq!(states, [("other", true)]);
+        assert!(matches!(reopened.create(named("broken")).await, Err(TokenError::Exists(_))));
+        // To revoke it replaces its row.
+        assert!(reopened.revoke("broken").await.unwrap().revoked.is_some());
+        faults.heal();
+        let listed = reopened.list().await.unwrap();
+        assert_eq!((listed.len(), listed.iter().all(|token| token.revoked.is_some())), (2, true));
+        assert!(!reopened.are_damaged());
+    }
+
+    /// A store whose list of tokens cannot be read for a while.
+    struct Unreadable {
+        inner: Arc<dyn Store>,
+        is_damaged: AtomicBool,
+    }
+
+    impl Wrapper for Unreadable {
+        fn inner(&self) -> &dyn Store {
+            &*self.inner
+        }
+
+        async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+            if table == Table::Tokens && self.is_damaged.load(Ordering::Relaxed) {
+                return Err(StoreError::Corrupt { table, detail: "a block of the list".to_owned() });
+            }
+            self.inner.scan(call, table, partition, scan).await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_known_token_can_be_revoked_while_the_list_is_damaged() {
+        let (_, faults, _folder) = tokens().await;
+        let store = Arc::new(Unreadable { inner: faults, is_damaged: AtomicBool::new(false) });
+        let open = || Tokens::open(store.clone(), Arc::new(SystemClock));
+        let tokens = open().await.unwrap();
+        let secret = tokens.create(named("a")).await.unwrap();
+        store.is_damaged.store(true, Ordering::Relaxed);
+        assert!(matches!(tokens.list().await, Err(TokenError::Store(StoreError::Corrupt { .. }))));
+        assert!(tokens.revoke("a").await.unwrap().revoked.is_some());
+        assert_eq!(tokens.holder_of(secret.reveal()), None);
+        store.is_damaged.store(false, Ordering::Relaxed);
+        assert!(open().await.unwrap().list().await.unwrap()[0].revoked.is_some());
     }
 
     #[tokio::test]

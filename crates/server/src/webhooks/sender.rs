@@ -10,18 +10,17 @@ use bytes::Bytes;
 use http::uri::Scheme;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rustls::crypto::aws_lc_rs;
-use rustls::{ClientConfig, RootCertStore};
 use store::UnixMillis;
 
 use super::current::CurrentSecrets;
 use crate::delivery::{Allowed, AllowedResolver, Failure};
 use crate::network::Network;
+use crate::tls;
 
 /// Bytes of a response's head, and of the part of its body that is read so that its connection can
 /// be used again.
@@ -92,7 +91,7 @@ impl Sender {
         connector.enforce_http(false);
         connector.set_connect_timeout(Some(attempt_max));
         connector.set_nodelay(true);
-        let tls = tls_config(destination.uri.scheme() == Some(&Scheme::HTTPS))?;
+        let tls = tls::to_others(destination.uri.scheme() == Some(&Scheme::HTTPS))?;
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
         let client = Client::builder(TokioExecutor::new())
             .http1_max_buf_size(RESPONSE_BYTES_MAX)
@@ -133,19 +132,6 @@ impl Sender {
         let _ = tokio::time::timeout(BODY_MAX, Limited::new(body, RESPONSE_BYTES_MAX).collect()).await;
         judge(head.status, &head.headers, now)
     }
-}
-
-/// TLS that trusts what the system trusts. A small image has no certificates, and without TLS none
-/// is needed.
-fn tls_config(is_encrypted: bool) -> io::Result<ClientConfig> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?;
-    let builder = match is_encrypted {
-        true => builder.with_native_roots()?,
-        false => builder.with_root_certificates(RootCertStore::empty()),
-    };
-    Ok(builder.with_no_client_auth())
 }
 
 /// What a response means ("Deliverability and reliability").

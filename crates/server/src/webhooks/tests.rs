@@ -379,6 +379,9 @@ async fn a_receiver_that_is_gone_is_parked_at_once_and_can_go_on_from_a_place() 
     for (query, status) in [
         ("?from=yesterday", StatusCode::BAD_REQUEST),
         ("?from=00000000000000000000000000000001", StatusCode::GONE),
+        // What happens until then would not be sent.
+        ("?from=2126-01-01T00:00:00Z", StatusCode::BAD_REQUEST),
+        ("?from=ffffffffffffffffffffffffffffffff", StatusCode::BAD_REQUEST),
         ("?from=now", StatusCode::OK),
     ] {
         assert_eq!(server.resume(query).await.0, status, "{query}");

@@ -200,6 +200,14 @@ async fn a_client_that_sends_everything_before_it_reads_gets_the_reason_of_a_ref
     }
 }
 
+/// Fails unless a client that is refused gets what shows health, and what the page of the refusal
+/// loads.
+async fn serves_health_and_assets(server: &Server) {
+    for path in ["/healthz", "/assets/page.css", "/assets/icon.svg", "/assets/page.js", "/assets/openapi.js"] {
+        assert_eq!(server.get(path).await.status, StatusCode::OK, "{path}");
+    }
+}
+
 #[tokio::test]
 async fn a_client_with_too_many_requests_is_asked_to_wait_and_others_are_not() {
     let limited = |config: &mut server::config::Config| {
@@ -218,7 +226,7 @@ async fn a_client_with_too_many_requests_is_asked_to_wait_and_others_are_not() {
     assert_eq!(answer.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!((answer.header("retry-after"), answer.header("ratelimit")), ("1", "\"requests\";r=0;t=2"));
     assert_eq!(answer.json()["kind"], "too-many-requests");
-    assert_eq!(server.get("/healthz").await.status, StatusCode::OK);
+    serves_health_and_assets(&server).await;
     assert_eq!(server.admin(Method::GET, "/admin/tokens").await.status, StatusCode::OK);
     let bearer = format!("Bearer {}", server.token("other").await);
     let other = server.ask(Method::GET, "/stat", &[("authorization", &bearer)]).await;
@@ -236,7 +244,7 @@ async fn a_client_that_got_the_bytes_of_its_day_is_refused_until_the_next() {
     assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
     assert!(refused.header("retry-after").parse::<u64>().unwrap() > 86_000, "{}", refused.header("retry-after"));
     assert!(refused.header("ratelimit").starts_with("\"bytes\";r=0;"), "{}", refused.header("ratelimit"));
-    assert_eq!(server.get("/healthz").await.status, StatusCode::OK);
+    serves_health_and_assets(&server).await;
     let bearer = format!("Bearer {}", server.token("reader").await);
     assert_eq!(server.ask(Method::GET, &page, &[("authorization", &bearer)]).await.status, StatusCode::OK);
 }

@@ -283,6 +283,14 @@ async fn a_token_for_writing_a_tree_changes_nothing_outside() {
     is_refused(&gives, "a container that gives members to /secret");
     let gives = server.send(&token, Method::PUT, "/rest/maps/own", &direct, &members_of("/rest/maps/new")).await;
     assert_eq!(gives.status, StatusCode::CREATED, "{}", gives.text());
+    server.put_graph("/rest/maps/outward/one", "Resource", "").await;
+    is_refused(&send(Method::DELETE, "/rest/maps", "").await, "all members of /secret, with what they are in");
+    assert_eq!(server.get("/rest/maps/outward/one").await.status, StatusCode::OK);
+    for (path, what) in [("/rest/maps/own", "its members are those of /maps/new"), ("/rest/new", "it gives none")] {
+        assert_eq!(send(Method::DELETE, path, "").await.status, StatusCode::NO_CONTENT, "{what}");
+    }
+    let all = server.send("", Method::DELETE, "/rest/maps/outward", &[], "").await;
+    assert_eq!(all.status, StatusCode::NO_CONTENT, "who has no limits may");
 
     // It cannot state what a container outside would state, whether that is true or not.
     for member in ["secret/inward/one", "maps/new"] {

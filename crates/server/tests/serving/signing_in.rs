@@ -55,6 +55,37 @@ async fn a_person_signs_in_once_and_returns_to_where_it_was_needed() {
 }
 
 #[tokio::test]
+async fn a_person_whose_token_does_not_reach_a_page_gets_there_with_another_one() {
+    let (server, _folder, token) = closed().await;
+    let limited = format!("penates-token={}", server.token_for("limited", "read rest:/a").await);
+    let limited = ("cookie", limited.as_str());
+    let refused = server.ask(Method::GET, "/rest/", &[BROWSER, limited]).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let address = "sign-in?to=rest%2F";
+    let link = format!("href=\"../{address}\">Sign in with another token</a>");
+    assert!(refused.text().contains(&link), "{}", refused.text());
+
+    let kept = "name=\"to\" value=\"rest/\"";
+    let page = server.ask(Method::GET, &format!("/{address}"), &[BROWSER, limited]).await.text();
+    assert!(page.contains("name=\"token\"") && page.contains("action=\"sign-out\""), "{page}");
+    assert_eq!(page.matches(kept).count(), 2, "both forms lead back: {page}");
+    let signed_in = post(&server, "/sign-in", &[limited], &format!("token={token}&to=rest%2F")).await;
+    assert_eq!((signed_in.status, signed_in.header("location")), (StatusCode::SEE_OTHER, "./rest/"));
+    let cookie = signed_in.header("set-cookie").split(';').next().unwrap().to_owned();
+    assert_eq!(server.ask(Method::GET, "/rest/", &[BROWSER, ("cookie", &cookie)]).await.status, StatusCode::OK);
+
+    let signed_out = post(&server, "/sign-out", &[limited], "to=rest%2F").await;
+    assert_eq!(signed_out.status, StatusCode::SEE_OTHER);
+    assert_eq!(signed_out.header("location"), format!("./{address}"));
+    let page = server.ask(Method::GET, &format!("/{address}"), &[BROWSER]).await.text();
+    assert!(page.contains("name=\"token\"") && page.contains(kept), "{page}");
+    let elsewhere = post(&server, "/sign-out", &[limited], "to=%2F%2Felsewhere.example").await;
+    assert_eq!(elsewhere.header("location"), "./sign-in?to=%2F%2Felsewhere.example");
+    let page = server.ask(Method::GET, "/sign-in?to=%2F%2Felsewhere.example", &[BROWSER, limited]).await.text();
+    assert!(!page.contains("Go back"), "{page}");
+}
+
+#[tokio::test]
 async fn pages_of_other_sites_change_nothing_for_a_person_who_has_signed_in() {
     let (server, _folder, token) = closed().await;
     let cookie = format!("penates-token={token}");
