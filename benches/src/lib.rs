@@ -11,6 +11,7 @@
 //!   down, with the description of the machine from [`machine`].
 //! - [`data_door`], [`repository_door`], [`records_door`] and [`cassandra`] are benchmarks of whole
 //!   servers; [`rig`] is what these share.
+//! - [`generators`] compares the testbed's generator with others.
 //! - [`study`] is a benchmark of its own: the stages of a bulk download one by one, over listeners
 //!   and longer links too.
 //!
@@ -20,6 +21,7 @@ pub mod cassandra;
 pub mod corpus;
 pub mod data_door;
 pub mod doors;
+pub mod generators;
 pub mod machine;
 pub mod records_door;
 pub mod report;

@@ -38,6 +38,11 @@ impl Penates {
         Ok(Self { program: beside, before: Vec::new() })
     }
 
+    /// Its file.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// The same program within a control group.
     pub fn within(&self, group: &ControlGroup) -> Self {
         let (program, before) = group.within(&self.program.to_string_lossy(), &self.before);

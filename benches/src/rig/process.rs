@@ -1,7 +1,6 @@
 //! Servers as child processes, and what they use. No server outlives the benchmark, however that
 //! ends.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,7 +37,8 @@ impl Process {
     pub fn start(command: &mut Command, log: &Path) -> Result<Self> {
         let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let program = command.get_program();
-        ensure!(is_found(program), "cannot start {program:?}: there is no such program");
+        // The shell that becomes the program would report it in the log only.
+        ensure!(cluster::program(program).is_some(), "cannot start {program:?}: there is no such program");
         let child = Guarded::spawn(program, command.get_args(), out, |guarded| {
             for (name, value) in command.get_envs() {
                 match value {
@@ -115,18 +115,6 @@ impl Drop for Process {
     fn drop(&mut self) {
         // What does not end in time is killed when the child is dropped.
         let _ = self.child.signal(Signal::TERM).and_then(|()| self.child.wait_for(PATIENCE));
-    }
-}
-
-/// Whether a program is there. The shell that becomes the program would report it in the log only.
-fn is_found(program: &OsStr) -> bool {
-    let program = Path::new(program);
-    match program.components().nth(1) {
-        Some(_) => program.is_file(),
-        None => {
-            let path = std::env::var_os("PATH").unwrap_or_default();
-            std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-        }
     }
 }
 

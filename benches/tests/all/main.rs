@@ -5,6 +5,7 @@
 mod cassandra;
 mod data_door;
 mod door_cost;
+mod generators;
 mod records_door;
 mod repository_door;
 mod study;

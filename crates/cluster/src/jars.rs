@@ -9,7 +9,8 @@ use std::time::Duration;
 use crate::cache;
 use crate::error::{ClusterError, Doing, Result};
 use crate::guard::Guarded;
-use crate::java::{self, Java};
+use crate::java::Java;
+use crate::programs;
 use crate::tail::tail;
 
 /// The version that is fetched.
@@ -43,7 +44,7 @@ impl Jars {
     pub fn find(java: &Java) -> Result<Self> {
         match home() {
             Some(home) => Self::installed(&home),
-            None => Self::fetched(&cache::folder()?, java::on_path("mvn").as_deref(), java),
+            None => Self::fetched(&cache::folder()?, programs::program("mvn").as_deref(), java),
         }
     }
 
@@ -54,7 +55,7 @@ impl Jars {
 
     /// Whether [`Jars::find`] has everything it needs. Fetches nothing.
     pub fn can_be_found() -> Result<()> {
-        match java::on_path("mvn") {
+        match programs::program("mvn") {
             None if Self::are_to_be_fetched()? => Err(ClusterError::NoMaven),
             _ => Ok(()),
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{ClusterError, Result};
+use crate::programs;
 
 /// The version that Cassandra 5.0 is made for, and that is found.
 const VERSION: u32 = 17;
@@ -29,7 +30,7 @@ impl Java {
     pub fn find() -> Result<Self> {
         let named = std::env::var_os("JAVA_HOME").filter(|home| !home.is_empty()).map(|home| in_home(home.as_ref()));
         let mut tried = Vec::new();
-        for program in named.into_iter().chain(on_path("java")).chain(installed()) {
+        for program in named.into_iter().chain(programs::program("java")).chain(installed()) {
             match version(&program) {
                 Some(VERSION) => return Ok(Self { program }),
                 Some(other) => tried.push(format!("{} is Java {other}", program.display())),
@@ -74,12 +75,6 @@ impl Java {
         let program = self.program.canonicalize().ok()?;
         program.parent().and_then(Path::parent).map(Path::to_owned)
     }
-}
-
-/// A program of this name in one of the folders of the `PATH`.
-pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
 fn in_home(home: &Path) -> PathBuf {

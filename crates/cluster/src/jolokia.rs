@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::cache;
 use crate::error::{ClusterError, Doing, Result};
 use crate::jars::{PATIENCE, run_maven};
-use crate::java::{self, Java};
+use crate::java::Java;
+use crate::programs;
 
 /// The version that is fetched.
 pub const JOLOKIA_VERSION: &str = "2.1.2";
@@ -20,7 +21,7 @@ const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 /// # Errors
 /// It cannot be fetched.
 pub fn jolokia_agent() -> Result<PathBuf> {
-    fetched(&cache::folder()?, java::on_path("mvn").as_deref(), &Java::find()?)
+    fetched(&cache::folder()?, programs::program("mvn").as_deref(), &Java::find()?)
 }
 
 /// The option of Java that starts the agent in a node, with an answer at this port of the node's own

@@ -19,8 +19,9 @@
 //!   from; `cache.rs`: the folder that keeps them;
 //! - `network.rs`, `plan.rs`, `config.rs`, `jvm.rs`, `memory.rs`, `tls.rs`: a node's address, its
 //!   part of the ring, its files, command line, memory and certificates;
-//! - `guard.rs`: ends children with their owner; `control_group.rs`: limits them; `node.rs`: a node
-//!   from start to end; `cql.rs`: whether it answers;
+//! - `programs.rs`: where programs are; `guard.rs`: ends children with their owner;
+//!   `control_group.rs`: limits them; `node.rs`: a node from start to end; `cql.rs`: whether it
+//!   answers;
 //! - `control.rs`: commands from other processes; `nodetool.rs`: Cassandra's own commands.
 //!
 //! The crate knows nothing of Penates: no store, no driver, no schema.
@@ -42,6 +43,7 @@ mod network;
 mod node;
 mod nodetool;
 mod plan;
+mod programs;
 mod spec;
 mod tail;
 mod tls;
@@ -57,6 +59,7 @@ pub use jolokia::{JOLOKIA_VERSION, jolokia_agent, jolokia_option};
 pub use memory::fitting_heap_mib;
 pub use node::{NodeState, NodeStatus};
 pub use nodetool::nodetool;
+pub use programs::{program, program_in};
 pub use spec::{ClusterSpec, CommitlogSync, Network, NodeId, Ports, Settings, Shape};
 
 /// Checks that this machine has what clusters need: Java 17, and Cassandra or Maven to fetch it. It

@@ -10,7 +10,7 @@ use crate::line::Line;
 use crate::metric::{self, FAILED_SHARE, Metric};
 use crate::plan::Plan;
 use crate::schedule::{FRESH, Planned};
-use crate::stats::{self, Contrast, Difference, Drift, Observation, Pair, Scale, Summary};
+use crate::stats::{self, Block, Contrast, Difference, Drift, Observation, Pair, Scale, Summary};
 
 /// A metric under one workload.
 #[derive(Clone, Debug, Serialize)]
@@ -19,7 +19,8 @@ pub struct Table {
     pub workload: String,
     /// The metric.
     pub metric: String,
-    /// The default first, then the other settings, the best first by its difference to the default.
+    /// The default first, then the other settings, the best first by its difference to the default,
+    /// and last those without one.
     pub rows: Vec<Row>,
     /// Effects and interactions; empty if the design has none.
     pub contrasts: Vec<Contrast>,
@@ -34,7 +35,7 @@ pub struct Row {
     pub setting: Setting,
     /// Its values.
     pub summary: Summary,
-    /// Its difference to the default; `None` for the default itself.
+    /// Its difference to the default; `None` for the default itself, and where no block has both.
     pub difference: Option<Difference>,
     /// The share of its operations that were not done, 0 to 1: the mean of its runs.
     pub failed_share: f64,
@@ -197,16 +198,7 @@ fn table(plan: &Plan, valid: &[&Line], workload: &str, metric: &Metric) -> Optio
             Some(Row { setting, summary, difference, failed_share: failed_share(values) })
         })
         .collect();
-    rows.sort_by(|one, other| {
-        // Means of settings that miss a block may be of other blocks than those of the default.
-        let difference = |row: &Row| row.difference.as_ref().map(|difference| difference.change);
-        let by_mean = match (difference(one), difference(other)) {
-            (Some(one), Some(other)) => one.total_cmp(&other),
-            _ => one.summary.mean.total_cmp(&other.summary.mean),
-        };
-        let by_worth = if metric.is_less_better { by_mean } else { by_mean.reverse() };
-        other.setting.is_default().cmp(&one.setting.is_default()).then(by_worth)
-    });
+    put_in_order(&mut rows, metric);
     let mut observed: Vec<_> = settings
         .values()
         .flatten()
@@ -226,6 +218,24 @@ fn table(plan: &Plan, valid: &[&Line], workload: &str, metric: &Metric) -> Optio
         contrasts,
         left_out,
     })
+}
+
+/// Puts the rows of a table in order, as [`Table::rows`] says.
+fn put_in_order(rows: &mut [Row], metric: &Metric) {
+    rows.sort_by(|one, other| {
+        // Means of settings that miss a block may be of other blocks than those of the default.
+        let difference = |row: &Row| row.difference.as_ref().map(|difference| difference.change);
+        let worth = |one: f64, other: f64| match metric.is_less_better {
+            true => one.total_cmp(&other),
+            false => other.total_cmp(&one),
+        };
+        let by_worth = match (difference(one), difference(other)) {
+            (Some(one), Some(other)) => worth(one, other),
+            (None, None) => worth(one.summary.mean, other.summary.mean),
+            (one, other) => one.is_none().cmp(&other.is_none()),
+        };
+        other.setting.is_default().cmp(&one.setting.is_default()).then(by_worth)
+    });
 }
 
 /// How the default changed, under all workloads together.
@@ -262,8 +272,8 @@ pub(crate) fn keep_whole_blocks<T>(plan: &Plan, runs: &mut Vec<T>, block: impl F
 
 /// For each block that has both, the values of the default and of a setting. Stages have blocks of
 /// their own.
-fn pairs(defaults: &[(&Line, f64)], values: &[(&Line, f64)]) -> Vec<Pair> {
-    let mut blocks: BTreeMap<_, Pair> = BTreeMap::new();
+fn pairs(defaults: &[(&Line, f64)], values: &[(&Line, f64)]) -> BTreeMap<Block, Pair> {
+    let mut blocks: BTreeMap<Block, Pair> = BTreeMap::new();
     let block = |line: &Line| (line.planned.stage, line.planned.block);
     for (line, value) in defaults {
         blocks.entry(block(line)).or_default().default.push(*value);
@@ -271,7 +281,8 @@ fn pairs(defaults: &[(&Line, f64)], values: &[(&Line, f64)]) -> Vec<Pair> {
     for (line, value) in values {
         blocks.entry(block(line)).or_default().setting.push(*value);
     }
-    blocks.into_values().filter(|pair| !pair.default.is_empty() && !pair.setting.is_empty()).collect()
+    blocks.retain(|_, pair| !pair.default.is_empty() && !pair.setting.is_empty());
+    blocks
 }
 
 /// Corrects the probabilities of all comparisons of a metric for their number; those of all its
@@ -319,4 +330,58 @@ fn aliases(plan: &Plan) -> Vec<String> {
             format!("{} cannot be distinguished from {}", of(&[*one, *other]), with.join(", "))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A setting with its mean, and its difference to a default of 100 in one block.
+    fn row(setting: Option<&str>, mean: f64, of_block: Option<f64>) -> Row {
+        let pair = |value: f64| Pair { default: vec![100.0], setting: vec![value] };
+        let difference =
+            of_block.and_then(|value| stats::paired(&BTreeMap::from([((1, 1), pair(value))]), Scale::Logarithms));
+        let summary = Summary::of(&[mean]).unwrap();
+        Row { setting: Setting::of([("heap", setting)]), summary, difference, failed_share: 0.0 }
+    }
+
+    /// These rows in every order.
+    fn orders(rows: &[Row]) -> Vec<Vec<Row>> {
+        if rows.is_empty() {
+            return vec![Vec::new()];
+        }
+        let with_last = |last: usize| {
+            let mut others = rows.to_vec();
+            let row = others.remove(last);
+            let with_it = move |mut order: Vec<Row>| {
+                order.push(row.clone());
+                order
+            };
+            orders(&others).into_iter().map(with_it)
+        };
+        (0..rows.len()).flat_map(with_last).collect()
+    }
+
+    #[test]
+    fn rows_have_one_order_by_their_differences_and_those_without_one_come_last() {
+        // By means alone, the second would be better than the fourth, and this better than the first.
+        let rows = [
+            row(Some("1"), 120.0, Some(90.0)),
+            row(Some("2"), 90.0, Some(95.0)),
+            row(Some("3"), 80.0, None),
+            row(Some("4"), 100.0, None),
+            row(None, 100.0, None),
+        ];
+        for (metric, expected) in [
+            ("p99_ms", [None, Some("1"), Some("2"), Some("3"), Some("4")]),
+            ("rate_per_s", [None, Some("2"), Some("1"), Some("4"), Some("3")]),
+        ] {
+            for mut order in orders(&rows) {
+                put_in_order(&mut order, metric::find(metric).unwrap());
+                let found: Vec<_> = order.iter().map(|row| row.setting.get("heap")).collect();
+                assert_eq!(found, expected, "{metric}");
+            }
+        }
+    }
 }

@@ -289,7 +289,7 @@ fn chosen<'a>(
     let better: Vec<_> = better.collect();
     // Rows are in order.
     let best = better.first()?.1;
-    let is_as_good = |other: &Difference| !is_sure(best.sample.p_apart(&other.sample));
+    let is_as_good = |other: &Difference| !is_sure(best.p_apart(other));
     better.iter().filter(|(_, other)| is_as_good(other)).min_by_key(|(row, _)| row.setting.0.len()).copied()
 }
 
@@ -329,4 +329,70 @@ pub(crate) fn is_better(change: f64, metric: &Metric) -> bool {
 /// Whether a setting loses more operations than the default: the shares of both.
 pub(crate) fn loses_more((of_default, of_setting): (f64, f64)) -> bool {
     of_setting > of_default + FAILED_MORE_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::analysis::analyse;
+    use crate::schedule::Planned;
+
+    /// Settings with their p99 in each of five blocks.
+    fn lines(settings: [(&Setting, [f64; 5]); 3]) -> Vec<Line> {
+        let line = |(number, (setting, block, p99_ms)): (usize, (&Setting, usize, f64))| Line {
+            planned: Planned {
+                number: number as u32 + 1,
+                stage: 1,
+                block: block as u32 + 1,
+                workload: "w".to_owned(),
+                setting: setting.clone(),
+                is_control: false,
+                seed: 1,
+            },
+            attempt: 1,
+            at: Timestamp::UNIX_EPOCH,
+            took_s: 10.0,
+            was_restarted: false,
+            read_back: BTreeMap::new(),
+            metrics: BTreeMap::from([("p99_ms".to_owned(), p99_ms)]),
+            void: Vec::new(),
+            notes: Vec::new(),
+        };
+        let of_block = |block: usize| settings.map(|(setting, values)| (setting, block, values[block]));
+        (0..5).flat_map(of_block).enumerate().map(line).collect()
+    }
+
+    #[test]
+    fn fewer_changes_are_chosen_unless_they_are_surely_worse_within_the_blocks() {
+        let plan = Plan::parse(
+            r#"
+            name = "two"
+            design = { kind = "one-at-a-time" }
+            workloads = [{ name = "w", mix = { write = 1 }, rate = 1000, duration = "10s" }]
+            [[factors]]
+            name = "concurrent_compactors"
+            values = [2]
+            [[factors]]
+            name = "concurrent_reads"
+            values = [64]
+            "#,
+        )
+        .unwrap();
+        let default = (&Setting::default(), [10.0, 14.0, 9.0, 16.0, 11.0]);
+        let one = Setting::of([("concurrent_compactors", Some("2"))]);
+        let two = Setting::of([("concurrent_compactors", Some("2")), ("concurrent_reads", Some("64"))]);
+        let best = (&two, [5.0, 5.1, 4.9, 5.0, 5.1]);
+        let chosen = |of_one: [f64; 5]| {
+            let lines = lines([default, best, (&one, of_one)]);
+            selected(&plan, &analyse(&plan, &lines)).swap_remove(0).0
+        };
+        // The default scatters by more than the two differ, and both are compared with it.
+        assert_eq!(chosen([6.5, 6.4, 6.6, 6.5, 6.4]), two);
+        assert_eq!(chosen([5.1, 5.0, 5.0, 4.9, 5.2]), one);
+    }
 }

@@ -269,10 +269,11 @@ fn main() {
         monitors: &[monitor()],
         events: &[event(180.0, "flush"), event(205.0, "compaction of level 2"), event(452.0, "node-3 added")],
         plan_toml: PLAN,
-        log: Some(&LogExcerpt {
+        logs: &[&LogExcerpt {
             at_s: 213.0,
             lines: vec!["WARN 3:32 a pause of 2.1 s".to_owned(), "ERROR 3:33 no answer from node-2".to_owned()],
-        }),
+            source: None,
+        }],
         ceiling: Some(Ceiling { run: "2026-01-14T09-30-00Z get".to_owned(), rate: 41_000.0, workers: 2 }),
     };
     println!("{}", page(&inputs));

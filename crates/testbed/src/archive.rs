@@ -51,6 +51,16 @@ pub struct Outcome {
     /// What the candidate printed around the first error, if the load was not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogExcerpt>,
+    /// What the logs that monitors on other machines followed say around it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs_elsewhere: Vec<LogExcerpt>,
+}
+
+impl Outcome {
+    /// What was printed around the first error: by the candidate that the testbed started, and on other machines.
+    pub fn logs(&self) -> impl Iterator<Item = &LogExcerpt> {
+        self.log.iter().chain(&self.logs_elsewhere)
+    }
 }
 
 /// What every form of a record has.

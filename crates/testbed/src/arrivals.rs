@@ -118,7 +118,7 @@ impl Shape {
     /// The same shape with another rate: so many times as many users.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
-        let users = |users: &u64| (*users as f64 * factor).round() as u64;
+        let users = |users: &u64| scaled_users(*users, factor);
         match self {
             Self::Even { users_per_worker, duration } => {
                 Self::Even { users_per_worker: users(users_per_worker), duration: *duration }
@@ -142,6 +142,16 @@ impl Shape {
             Self::Closed { users_per_worker, duration } => {
                 Self::Closed { users_per_worker: users(users_per_worker), duration: *duration }
             }
+        }
+    }
+
+    /// The factor that [`scaled`](Self::scaled) makes of one: a worker has whole users.
+    pub(crate) fn made_factor(&self, factor: f64) -> f64 {
+        match self {
+            Self::Even { users_per_worker, .. } | Self::Closed { users_per_worker, .. } => {
+                scaled_users(*users_per_worker, factor) as f64 / *users_per_worker as f64
+            }
+            _ => factor,
         }
     }
 
@@ -229,6 +239,11 @@ impl Shape {
     }
 }
 
+/// So many times as many users, in whole ones.
+fn scaled_users(users: u64, factor: f64) -> u64 {
+    (users as f64 * factor).round() as u64
+}
+
 fn as_recorded() -> f64 {
     1.0
 }
@@ -313,6 +328,15 @@ mod tests {
         assert_eq!(seconds(&shape, 1), [[0.0, 0.5, 1.0, 1.5]]);
         let shape = Shape::Constant { rate: 20_000.0, duration: Duration::from_secs(3) };
         assert_eq!(seconds(&shape, 3).iter().map(Vec::len).collect::<Vec<_>>(), [20_000; 3]);
+    }
+
+    #[test]
+    fn a_factor_is_that_of_the_whole_users_that_it_makes() {
+        let shape = Shape::Even { users_per_worker: 10, duration: Duration::from_secs(4) };
+        assert_eq!([1.4768, 1.5422, 0.04].map(|factor| shape.made_factor(factor)), [1.5, 1.5, 0.0]);
+        assert_eq!(shape.scaled(shape.made_factor(1.4768)), shape.scaled(1.5422));
+        let shape = Shape::Constant { rate: 10.0, duration: Duration::from_secs(4) };
+        assert_eq!(shape.made_factor(1.4768), 1.4768);
     }
 
     #[test]

@@ -25,7 +25,8 @@ const CONFIRMATIONS_MAX: usize = 100;
 /// How exactly is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Precision {
-    /// The search ends when the upper end is at most so many times the lower one: 1.001 or more.
+    /// The search ends when the upper end is at most so many times the lower one, or no load lies
+    /// between them: 1.001 or more.
     pub ratio: f64,
     /// Each end must be confirmed by so many runs: 1 to 100.
     pub confirmations: usize,
@@ -153,7 +154,7 @@ impl PlanSearch {
 
     /// What is next.
     pub fn next(&self) -> Next {
-        match self.search.next() {
+        match self.search.next_made(|factor| self.load.made_factor(factor)) {
             // No plan has so few users, or so many.
             Next::Try(factor) if self.load.scaled(factor).check().is_err() => {
                 Next::Ended(if factor < 1.0 { WhyEnded::NothingHeld } else { WhyEnded::EverythingHeld })
@@ -232,6 +233,11 @@ impl Search {
 
     /// What is next.
     pub fn next(&self) -> Next {
+        self.next_made(|factor| factor)
+    }
+
+    /// What is next, if not every factor makes a load: `made` is the one that is made of another.
+    fn next_made(&self, made: impl Fn(f64) -> f64) -> Next {
         if let Some(last) = self.trials.last().filter(|last| last.verdict == Verdict::Void)
             && self.voids(last.factor) < VOID_MAX
         {
@@ -250,12 +256,18 @@ impl Search {
             true => (not_measured, Above::NotMeasured),
             false => (not_held, Above::NotHeld),
         };
+        // Between ends that are neighbours is no load: they are as close as they can be.
+        let middle = made((held * end).sqrt());
+        let is_wide = end / held > self.precision.ratio && held < middle && middle < end;
         let next = match (held, end) {
             (0.0, f64::INFINITY) => 1.0,
             (0.0, _) if above == Above::NotMeasured => return Next::Ended(WhyEnded::Void),
-            (0.0, _) => end / 2.0,
-            (_, f64::INFINITY) => held * 2.0,
-            _ if end / held > self.precision.ratio => (held * end).sqrt(),
+            (0.0, _) => match made(end / 2.0) {
+                less if less < end => less,
+                _ => return Next::Ended(WhyEnded::NothingHeld),
+            },
+            (_, f64::INFINITY) => made(held * 2.0),
+            _ if is_wide => middle,
             _ => {
                 // Void runs cannot confirm anything.
                 let ends = [Some(held), (above == Above::NotHeld).then_some(end)];
@@ -310,6 +322,13 @@ mod tests {
     use super::*;
 
     const PRECISION: Precision = Precision { ratio: 1.1, confirmations: 3 };
+
+    /// A plan with a load, and what else its runs need.
+    fn inputs(load: &str) -> Inputs {
+        let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nseed = 9223372036854775807\n";
+        let plan = Plan::parse(&format!("{plan}load = {{ {load}, duration = \"10s\" }}\n")).unwrap();
+        Inputs::of_plan(plan, Path::new("")).unwrap()
+    }
 
     /// Searches with a candidate that behaves like this.
     fn search(mut candidate: impl FnMut(f64) -> Verdict) -> (Search, Next) {
@@ -381,10 +400,13 @@ mod tests {
 
     #[test]
     fn a_load_of_less_than_a_user_ends_a_search_like_one_that_holds_nothing_and_seeds_stay_seeds() {
-        let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nseed = 9223372036854775807\n";
-        for load in ["shape = \"even\", users_per_worker = 1", "shape = \"constant\", rate = 0.003"] {
-            let plan = Plan::parse(&format!("{plan}load = {{ {load}, duration = \"10s\" }}\n")).unwrap();
-            let inputs = Inputs::of_plan(plan, Path::new("")).unwrap();
+        // Half a user is no other load than one.
+        for (load, runs) in [
+            ("shape = \"even\", users_per_worker = 1", 1),
+            ("shape = \"even\", users_per_worker = 5", 4),
+            ("shape = \"constant\", rate = 0.003", 2),
+        ] {
+            let inputs = inputs(load);
             let mut search = PlanSearch::new(&inputs.plan, PRECISION).unwrap();
             let end = loop {
                 match search.next() {
@@ -396,8 +418,32 @@ mod tests {
                     next => break next,
                 }
             };
-            assert_eq!((end, search.runs()), (Next::Ended(WhyEnded::NothingHeld), 2), "{load}");
+            assert_eq!((end, search.runs()), (Next::Ended(WhyEnded::NothingHeld), runs), "{load}");
         }
+    }
+
+    #[test]
+    fn a_load_of_whole_users_is_one_load_and_the_search_ends_at_neighbours() {
+        let inputs = inputs("shape = \"even\", users_per_worker = 10");
+        let mut search = PlanSearch::new(&inputs.plan, Precision { ratio: 1.05, confirmations: 3 }).unwrap();
+        let mut tried = Vec::new();
+        let found = loop {
+            let factor = match search.next() {
+                Next::Try(factor) => factor,
+                next => break next,
+            };
+            let Shape::Even { users_per_worker: users, .. } = search.inputs(&inputs, factor, true).plan.load else {
+                panic!("another shape")
+            };
+            tried.push(users);
+            // Every second run of 15 users holds, and the first does not.
+            let runs = tried.iter().filter(|tried| **tried == users).count();
+            let is_held = users < 15 || (users == 15 && runs.is_multiple_of(2));
+            search.add(factor, if is_held { Verdict::Held } else { Verdict::Failed }, 1.0);
+            assert!(tried.len() < 50, "it does not end: {tried:?}");
+        };
+        assert_eq!(found, Next::Found(Bracket { held: 1.4, not_held: 1.5, above: Above::NotHeld }), "{tried:?}");
+        assert_eq!(tried, [10, 20, 14, 17, 15, 14, 14, 15, 15, 15, 15]);
     }
 
     #[test]

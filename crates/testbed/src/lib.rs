@@ -7,7 +7,7 @@
 //!   `replay/`: as in an access log; `objective.rs`: what must be true of the results. `plans.rs`:
 //!   the plans that come with the program. `scenario/`: what users do. `inputs.rs`: a plan with
 //!   everything that it names.
-//! - `candidate/`: what is measured; `null.rs`: a candidate that does nothing.
+//! - `candidate/`: what is measured; `null/`: a candidate that does nothing.
 //! - `reach.rs`: how a candidate is reached, `tls.rs`: whom connections trust, and `link/`:
 //!   over a longer link.
 //! - `runner/`: one run from the beginning to the archive. `coordinator.rs` talks to workers by

@@ -16,20 +16,20 @@ pub struct Objective {
     pub of: Measure,
     /// Whether it must be less, or more.
     pub comparison: Comparison,
-    /// Than this: milliseconds, a share from 0 to 1, or requests per second.
+    /// Than this: milliseconds, percent (of a late share), or requests per second.
     pub bound: f64,
 }
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measure {
-    /// A percentile of response times: 50, 90, 95, 99 or 99.9.
+    /// A percentile of response times: 50, 90, 95, 99 or 99.9. None has more than one decimal.
     Percentile(f64),
     /// The mean response time.
     Mean,
     /// The greatest response time.
     Max,
-    /// The share of requests that took longer than so many milliseconds, or failed.
+    /// The share of requests that took longer than so many milliseconds, or failed, in percent.
     LateShare(f64),
     /// Requests that were done per second.
     Rate,
@@ -53,7 +53,7 @@ impl Comparison {
 }
 
 impl Objective {
-    /// Whether a value meets it.
+    /// Whether a value meets it, in the unit of the bound.
     pub fn is_met_by(&self, value: f64) -> bool {
         match self.comparison {
             Comparison::Less => value < self.bound,
@@ -97,8 +97,7 @@ impl FromStr for Objective {
             }
             _ => {
                 let at = of.strip_prefix("late share at").and_then(milliseconds).ok_or_else(help)?;
-                let share = bound.strip_suffix('%').and_then(number).map(|percent| percent / 100.0);
-                (Measure::LateShare(at), share)
+                (Measure::LateShare(at), bound.strip_suffix('%').and_then(number))
             }
         };
         let bound = bound.filter(|bound| bound.is_finite() && *bound >= 0.0).ok_or_else(help)?;
@@ -123,7 +122,7 @@ impl fmt::Display for Objective {
             Measure::Percentile(percent) => write!(out, "p{percent} {sign} {}", shown(bound)),
             Measure::Mean => write!(out, "mean {sign} {}", shown(bound)),
             Measure::Max => write!(out, "max {sign} {}", shown(bound)),
-            Measure::LateShare(at) => write!(out, "late share at {} {sign} {}%", shown(at), bound * 100.0),
+            Measure::LateShare(at) => write!(out, "late share at {} {sign} {bound}%", shown(at)),
             Measure::Rate => write!(out, "rate {sign} {bound}"),
         }
     }
@@ -160,6 +159,10 @@ mod tests {
         {
             assert_eq!(text.parse::<Objective>().unwrap().to_string(), text);
         }
+        for percent in ["3.3", "0.9", "0.99", "6.8", "7", "7.2"] {
+            let text = format!("late share at 10ms < {percent}%");
+            assert_eq!(text.parse::<Objective>().unwrap().to_string(), text);
+        }
     }
 
     #[test]
@@ -185,5 +188,7 @@ mod tests {
         assert!(below.is_met_by(19.9) && !below.is_met_by(20.0));
         let least: Objective = "rate >= 500".parse().unwrap();
         assert!(least.is_met_by(500.0) && !least.is_met_by(499.0));
+        let share: Objective = "late share at 10ms <= 7%".parse().unwrap();
+        assert!(share.is_met_by(7.0) && !share.is_met_by(7.1));
     }
 }

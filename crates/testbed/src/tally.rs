@@ -38,10 +38,23 @@ pub struct Measured {
     pub step_response_us: Vec<Histogram<u64>>,
     /// The response times of all requests that were done, in microseconds.
     pub response_us: Histogram<u64>,
+    /// The same without the lateness of the generator.
+    pub punctual: Punctual,
     /// Their other times in microseconds, and the lateness of all requests, by names of these kinds.
     pub further_us: Vec<(&'static str, Histogram<u64>)>,
     /// When the first request ended that was not done, in microseconds since the start instant.
     pub first_error_us: Option<i64>,
+}
+
+/// What would have been measured if the generator had taken up each request when it was due.
+pub struct Punctual {
+    /// From when requests were taken up until they were done, in microseconds: waiting for a
+    /// connection is a part of it.
+    pub response_us: Histogram<u64>,
+    /// Requests that were done per second while users arrived.
+    pub done_per_s: f64,
+    /// Requests that were sent more than 100 ms after they were taken up.
+    pub late: u64,
 }
 
 /// A quarter of the measured time.
@@ -101,7 +114,12 @@ impl Window {
     }
 
     fn has(&self, at_us: i64) -> bool {
-        (0..=micros(self.duration)).contains(&at_us)
+        (0..micros(self.duration)).contains(&at_us)
+    }
+
+    /// So many requests per second of the measured time.
+    fn per_s(&self, requests: u64) -> f64 {
+        requests as f64 / self.duration.as_secs_f64()
     }
 
     /// The warm-up in whole seconds: instants of the log count from its beginning, since none is
@@ -295,8 +313,14 @@ struct Counting<'a> {
     quarters: [Quarter; 4],
     /// The response times of what was due in each quarter, by step.
     quarter_times: BTreeMap<(usize, usize), [Histogram<u64>; 4]>,
-    /// Requests that were done while users still arrived.
+    /// Requests that were done while users still arrived, those of the warm-up among them.
     done_in_time: u64,
+    /// Those that would have been if the generator had never been late.
+    punctually_done: u64,
+    /// From when requests were taken up until they were done, in microseconds.
+    punctual_us: Histogram<u64>,
+    /// Requests that were sent late after they were taken up.
+    punctually_late: u64,
 }
 
 impl<'a> Counting<'a> {
@@ -314,6 +338,9 @@ impl<'a> Counting<'a> {
             quarters: [Quarter::default(); 4],
             quarter_times: BTreeMap::new(),
             done_in_time: 0,
+            punctually_done: 0,
+            punctual_us: histogram(),
+            punctually_late: 0,
         }
     }
 
@@ -337,8 +364,8 @@ impl<'a> Counting<'a> {
             Outcome::TimeOut => ended.timed_out += 1,
             Outcome::Dropped | Outcome::Failed(_) => ended.failed += 1,
         }
-        let step = (event.scenario, event.step);
-        if event.outcome == Outcome::Done {
+        let (step, is_done) = ((event.scenario, event.step), event.outcome == Outcome::Done);
+        if is_done {
             let is_left_over = event.due_us < 0 && event.done_us >= 0;
             let second = match is_left_over {
                 true => &mut self.left_over,
@@ -349,18 +376,25 @@ impl<'a> Counting<'a> {
         for (quarter, end_us) in self.quarters.iter_mut().zip(self.window.quarter_ends_us()) {
             quarter.backlog += u64::from(event.due_us < end_us && event.done_us >= end_us);
         }
+        // What was due before it and ends in it counts too: as much is due in it and ends later.
+        self.done_in_time += u64::from(is_done && self.window.has(event.done_us));
+        let lateness_us = event.begun_us - event.due_us;
+        self.punctually_done += u64::from(is_done && self.window.has(event.done_us - lateness_us));
         if event.due_us < 0 {
             return;
         }
-        self.done_in_time += u64::from(event.outcome == Outcome::Done && self.window.has(event.done_us));
+        if is_done {
+            record(&mut self.punctual_us, event.done_us - event.begun_us);
+        }
+        self.punctually_late += u64::from(event.sent_us.is_some_and(|sent_us| sent_us - event.begun_us > LATE_US));
         self.all.add(event);
         self.steps.entry(step).or_insert_with(Counts::new).add(event);
-        if event.outcome != Outcome::Done {
+        if !is_done {
             self.add_error(event);
         }
         if let Some(quarter) = self.window.quarter(event.due_us) {
             self.quarters[quarter].due += 1;
-            if event.outcome == Outcome::Done {
+            if is_done {
                 let times = self.quarter_times.entry(step).or_insert_with(|| std::array::from_fn(|_| histogram()));
                 record(&mut times[quarter], event.done_us - event.due_us);
             }
@@ -423,7 +457,7 @@ impl<'a> Counting<'a> {
         Measured {
             summary: Summary {
                 duration_s: self.window.duration.as_secs_f64(),
-                done_per_s: self.done_in_time as f64 / self.window.duration.as_secs_f64(),
+                done_per_s: self.window.per_s(self.done_in_time),
                 steps,
                 all: self.all.finish(),
                 errors: self.errors,
@@ -434,6 +468,11 @@ impl<'a> Counting<'a> {
             step_response_us,
             seconds: self.seconds.into_values().collect(),
             response_us,
+            punctual: Punctual {
+                response_us: self.punctual_us,
+                done_per_s: self.window.per_s(self.punctually_done),
+                late: self.punctually_late,
+            },
             further_us,
             first_error_us: self.first_error_us,
         }
@@ -461,8 +500,13 @@ fn name_of(names: &StepNames, (scenario, step): (usize, usize)) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
     use super::*;
+    use crate::arrivals::Shape;
     use crate::event::EventWriter;
+    use crate::latencies;
 
     fn names() -> StepNames {
         vec![("all".to_owned(), vec!["one".to_owned(), "two".to_owned()])]
@@ -517,16 +561,146 @@ mod tests {
         (count(&files, &names(), window, users, &mut log).unwrap(), log)
     }
 
+    /// What the workers of one load measure of a server whose latencies are known: the events of each, in the
+    /// order in which they ended. A latency depends on the number of the user and on the step alone. A second
+    /// of warm-up comes first.
+    fn of_workers(workers: u32) -> Vec<Vec<Event>> {
+        let (load, seed) = (Shape::Constant { rate: 300.0, duration: Duration::from_secs(11) }, 7);
+        let of_worker = |worker| {
+            let mut events = Vec::new();
+            for (index, at) in (0_u64..).zip(load.arrivals(worker, workers, seed)) {
+                let user = index * u64::from(workers) + u64::from(worker);
+                let mut random = ChaCha8Rng::seed_from_u64(seed);
+                random.set_stream(user);
+                let mut due_us = micros(at) - 1_000_000;
+                for step in [0, 1] {
+                    // From a tenth of a millisecond to three seconds, as many in each order of magnitude.
+                    let took_us = 10_f64.powf(random.random_range(2.0..6.5)) as i64;
+                    let done_us = due_us + took_us;
+                    let fails = step == 1 && user % 50 == 49;
+                    let event = if fails { failing(step, due_us, done_us) } else { done(step, due_us, done_us) };
+                    events.push(Event { user, received_bytes: user % 1_000, ..event });
+                    due_us = done_us;
+                }
+            }
+            events.sort_by_key(|event| event.done_us);
+            events
+        };
+        (0..workers).map(of_worker).collect()
+    }
+
+    fn counted_of(workers: &[Vec<Event>]) -> (Measured, Vec<u8>) {
+        let workers: Vec<_> = workers.iter().map(Vec::as_slice).collect();
+        counted_after(Duration::from_secs(1), &workers, &[])
+    }
+
+    /// The values of a histogram, with how often each was recorded.
+    fn counts(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
+        histogram.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
+    }
+
+    fn sum<'a>(all: impl IntoIterator<Item = &'a Histogram<u64>>) -> Histogram<u64> {
+        let mut sum = histogram();
+        all.into_iter().for_each(|one| sum.add(one).unwrap());
+        sum
+    }
+
+    #[test]
+    fn three_workers_have_the_counts_and_the_percentiles_of_one() {
+        let known = of_workers(1);
+        let ((one, log_of_one), (three, log_of_three)) = (counted_of(&known), counted_of(&of_workers(3)));
+        let due: Vec<_> = known[0].iter().filter(|event| event.due_us >= 0).collect();
+        let done = due.iter().filter(|event| event.outcome == Outcome::Done).count();
+        assert_eq!((one.summary.all.due, one.summary.all.done), (due.len() as u64, done as u64));
+        assert!(due.len() >= 6_000 && done < due.len(), "{done} of {}", due.len());
+        assert_eq!((&one.summary, &one.seconds), (&three.summary, &three.seconds));
+        assert_eq!((one.quarters, one.first_error_us), (three.quarters, three.first_error_us));
+        assert_eq!(one.step_medians_ms, three.step_medians_ms);
+        assert_eq!(counts(&one.response_us), counts(&three.response_us));
+        assert_eq!(counts(&one.punctual.response_us), counts(&three.punctual.response_us));
+        let all_counts = |all: &[Histogram<u64>]| all.iter().map(counts).collect::<Vec<_>>();
+        assert_eq!(all_counts(&one.step_response_us), all_counts(&three.step_response_us));
+        for ((kind, of_one), (_, of_three)) in one.further_us.iter().zip(&three.further_us) {
+            assert_eq!(counts(of_one), counts(of_three), "{kind}");
+        }
+        let seconds = |log: &[u8]| -> Vec<_> {
+            let units = latencies::read(log).unwrap().units;
+            units.iter().map(|(at_s, second)| (*at_s, counts(second))).collect()
+        };
+        assert_eq!(seconds(&log_of_one), seconds(&log_of_three));
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_latencies_within_the_resolution_of_a_histogram() {
+        let workers = of_workers(3);
+        let counting = |event: &&Event| event.due_us >= 0 && event.outcome == Outcome::Done;
+        let took_us = |event: &Event| event.done_us - event.due_us;
+        let mut known: Vec<_> = workers.iter().flatten().filter(counting).map(took_us).collect();
+        known.sort_unstable();
+        let response = counted_of(&workers).0.summary.all.response;
+        let found = [response.p50_ms, response.p90_ms, response.p95_ms, response.p99_ms, response.p999_ms];
+        for (quantile, found_ms) in [0.5, 0.9, 0.95, 0.99, 0.999].into_iter().zip(found) {
+            let known_ms = known[(quantile * known.len() as f64).ceil() as usize - 1] as f64 / 1e3;
+            assert!((found_ms / known_ms - 1.0).abs() < 2e-3, "{quantile}: {found_ms} and {known_ms}");
+        }
+    }
+
+    #[test]
+    fn the_histogram_of_a_run_is_the_sum_of_those_of_its_seconds_and_of_those_of_its_steps() {
+        let (measured, log) = counted_of(&of_workers(3));
+        let units = latencies::read(log.as_slice()).unwrap().units;
+        assert!(units.len() > 10, "{}", units.len());
+        // What ended in the warm-up, or was due in it, counts for nothing.
+        let of_run = units.iter().filter(|(at_s, _)| *at_s >= 0).map(|(_, second)| second);
+        assert_eq!(counts(&sum(of_run)), counts(&measured.response_us));
+        assert_eq!(counts(&sum(&measured.step_response_us)), counts(&measured.response_us));
+        let done: u64 = measured.summary.steps.iter().map(|step| step.tally.done).sum();
+        assert_eq!((done, measured.response_us.len()), (measured.summary.all.done, done));
+    }
+
     #[test]
     fn a_request_of_the_warm_up_that_ends_after_it_is_in_the_log_of_no_second() {
         let events = [done(0, -900_000, -800_000), done(0, 100_000, 200_000), done(1, -100_000, 300_000)];
         let (measured, log) = counted_after(Duration::from_secs(1), &[&events], &[]);
-        let units = crate::latencies::read(log.as_slice()).unwrap().units;
+        let units = latencies::read(log.as_slice()).unwrap().units;
         assert_eq!(units.iter().map(|(at_s, of)| (*at_s, of.len())).collect::<Vec<_>>(), [(-1, 1), (0, 1)]);
         assert_eq!(measured.response_us.len(), 1);
         // What was done in a second is shown all the same.
         let second = measured.seconds.iter().find(|second| second.at_s == 0).unwrap();
         assert_eq!((second.done, second.max_ms.round()), (2, 400.0));
+    }
+
+    #[test]
+    fn as_many_are_done_per_second_as_are_due_if_a_warm_up_precedes_and_each_answer_takes_as_long() {
+        // 500 per second, and each takes 20 ms.
+        let events: Vec<_> = (-500..5_000).map(|number| done(0, number * 2_000, number * 2_000 + 20_000)).collect();
+        let (measured, _) = counted_after(Duration::from_secs(1), &[&events], &[]);
+        assert_eq!((measured.summary.done_per_s, measured.punctual.done_per_s), (500.0, 500.0));
+        // Without a warm-up, what is due in the last 20 ms is missing.
+        let measured = counted(&[&events[500..]], &[]);
+        assert_eq!(measured.summary.done_per_s, 499.0);
+    }
+
+    #[test]
+    fn times_without_the_lateness_of_the_generator_begin_when_requests_are_taken_up() {
+        // Each is due, taken up, sent and done at these instants.
+        let taken_up = |[due_us, begun_us, sent_us, done_us]: [i64; 4]| Event {
+            begun_us,
+            sent_us: Some(sent_us),
+            ..done(0, due_us, done_us)
+        };
+        let punctual = taken_up([1_000_000, 1_000_000, 1_000_500, 1_001_000]);
+        let late = taken_up([2_000_000, 2_090_000, 2_090_500, 2_091_000]);
+        let waits = taken_up([3_000_000, 3_000_000, 3_100_001, 3_101_000]);
+        let late_and_waits = taken_up([4_000_000, 4_090_000, 4_100_001, 4_101_000]);
+        let is_over = taken_up([9_999_000, 9_999_900, 9_999_950, 10_000_400]);
+        let measured = counted(&[&[punctual, late, waits, late_and_waits, is_over]], &[]);
+        let (response_us, punctual_us) = (&measured.response_us, &measured.punctual.response_us);
+        let above = |times: &Histogram<u64>, us: u64| times.count_between(us, 1_000_000);
+        assert_eq!((response_us.len(), above(response_us, 50_000)), (5, 3));
+        assert_eq!((punctual_us.len(), above(punctual_us, 50_000), punctual_us.min()), (5, 1, 500));
+        assert_eq!((measured.summary.all.late, measured.punctual.late), (2, 1));
+        assert_eq!((measured.summary.done_per_s, measured.punctual.done_per_s), (0.4, 0.5));
     }
 
     #[test]

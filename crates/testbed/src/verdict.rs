@@ -1,5 +1,7 @@
 //! In one word: does the candidate hold this load?
 
+use hdrhistogram::Histogram;
+
 use crate::event::OF_GENERATOR;
 use crate::objective::{Measure, Objective};
 use crate::plan::Plan;
@@ -76,19 +78,46 @@ fn judge_requests(plan: &Plan, measured: &Measured, void: Vec<String>) -> Judgem
         return Judgement { verdict: Verdict::Degrading, reasons: degrading };
     }
     // Objectives come last: errors and growth explain why they are not met.
-    let missed: Vec<_> = plan.objectives.iter().filter_map(|objective| missed(objective, measured)).collect();
+    let judgement = judge_objectives(plan, measured);
+    if all.late == 0 || judgement.verdict == Verdict::Failed {
+        return judgement;
+    }
+    let late = format!(
+        "The generator was late, by {:.3} ms at most: because of it {} of {} requests were sent more than 100 ms \
+         after they were due.",
+        all.lateness.max_ms, all.late, all.due
+    );
+    Judgement { verdict: Verdict::Void, reasons: [vec![late], judgement.reasons].concat() }
+}
+
+fn judge_objectives(plan: &Plan, measured: &Measured) -> Judgement {
+    let lateness = measured.summary.all.lateness;
+    let is_missed = |objective: &&Objective| !objective.is_met_by(value(objective.of, measured));
+    let missed: Vec<_> = plan.objectives.iter().filter(is_missed).collect();
     if missed.is_empty() {
         return Judgement { verdict: Verdict::Held, reasons: Vec::new() };
     }
+    let reasons = |objectives: &[&Objective]| -> Vec<String> {
+        objectives.iter().map(|objective| reason(objective, measured)).collect()
+    };
+    let void = |late: String| Judgement { verdict: Verdict::Void, reasons: [vec![late], reasons(&missed)].concat() };
     let tightest_ms = plan.objectives.iter().filter_map(Objective::bound_ms).fold(f64::INFINITY, f64::min);
-    if all.lateness.p99_ms > GENERATOR_SHARE_MAX * tightest_ms {
-        let late = format!(
+    if lateness.p99_ms > GENERATOR_SHARE_MAX * tightest_ms {
+        return void(format!(
             "The generator was late by {:.3} ms (p99), which is too much to judge these objectives:",
-            all.lateness.p99_ms
-        );
-        return Judgement { verdict: Verdict::Void, reasons: std::iter::once(late).chain(missed).collect() };
+            lateness.p99_ms
+        ));
     }
-    Judgement { verdict: Verdict::Failed, reasons: missed }
+    // However seldom the generator is late, an objective may be about just these requests.
+    let is_of_candidate = |objective: &&&Objective| !objective.is_met_by(punctual_value(objective.of, measured));
+    let of_candidate: Vec<_> = missed.iter().filter(is_of_candidate).copied().collect();
+    match of_candidate.is_empty() {
+        true => void(format!(
+            "The generator was late, by {:.3} ms at most. Without that, these objectives may have been met:",
+            lateness.max_ms
+        )),
+        false => Judgement { verdict: Verdict::Failed, reasons: reasons(&of_candidate) },
+    }
 }
 
 fn failures(plan: &Plan, summary: &Summary) -> Vec<String> {
@@ -111,13 +140,10 @@ fn failures(plan: &Plan, summary: &Summary) -> Vec<String> {
 }
 
 fn degradations(measured: &Measured) -> Vec<String> {
-    let all = &measured.summary.all;
+    let (late, due) = (measured.punctual.late, measured.summary.all.due);
     let mut reasons = Vec::new();
-    if all.late > 0 {
-        reasons.push(format!(
-            "{} of {} requests waited more than 100 ms for a connection to the candidate.",
-            all.late, all.due
-        ));
+    if late > 0 {
+        reasons.push(format!("{late} of {due} requests waited more than 100 ms for a connection to the candidate."));
     }
     reasons.extend(measured.step_medians_ms.iter().filter_map(|(step, medians_ms)| growing_step(step, *medians_ms)));
     reasons.extend(growing_backlog(measured));
@@ -152,51 +178,69 @@ fn growing_backlog(measured: &Measured) -> Option<String> {
     })
 }
 
-/// A percentile of the response times of all requests that were due. One that failed took for ever.
-fn percentile_of_all_ms(percent: f64, measured: &Measured) -> f64 {
-    let (due, done) = (measured.summary.all.due as f64, measured.response_us.len() as f64);
-    let rank = (percent / 100.0 * due).ceil();
-    match rank <= done {
-        true => measured.response_us.value_at_quantile(rank / done.max(1.0)) as f64 / 1e3,
+/// What an objective is about, in the unit of its bound.
+fn value(of: Measure, measured: &Measured) -> f64 {
+    let summary = &measured.summary;
+    // What the generator moved from the warm-up into the measured time meets no objective.
+    let done_per_s = summary.done_per_s.min(measured.punctual.done_per_s);
+    value_of(of, summary.all.due, &measured.response_us, done_per_s)
+}
+
+/// The same as it may have been without the lateness of the generator.
+fn punctual_value(of: Measure, measured: &Measured) -> f64 {
+    let (all, punctual) = (&measured.summary.all, &measured.punctual);
+    let value = value_of(of, all.due, &punctual.response_us, punctual.done_per_s);
+    match of {
+        // An answer that came meanwhile was read late, and one such answer is enough.
+        Measure::Max => value - all.lateness.max_ms,
+        _ => value,
+    }
+}
+
+/// The same of so many requests that were due. One that failed took for ever.
+fn value_of(of: Measure, due: u64, response_us: &Histogram<u64>, done_per_s: f64) -> f64 {
+    match of {
+        Measure::Rate => done_per_s,
+        Measure::LateShare(at_ms) => {
+            let in_time = response_us.count_between(0, (at_ms * 1e3) as u64);
+            due.saturating_sub(in_time) as f64 * 100.0 / due as f64
+        }
+        Measure::Percentile(percent) => at_per_mille_ms((percent * 10.0).round() as u64, due, response_us),
+        // One that took for ever is enough.
+        Measure::Mean if response_us.len() < due => f64::INFINITY,
+        Measure::Mean => response_us.mean() / 1e3,
+        Measure::Max => at_per_mille_ms(1_000, due, response_us),
+    }
+}
+
+/// The time in milliseconds within which so many of a thousand requests were done.
+fn at_per_mille_ms(per_mille: u64, due: u64, response_us: &Histogram<u64>) -> f64 {
+    let (rank, done) = ((due * per_mille).div_ceil(1_000), response_us.len());
+    match (1..=done).contains(&rank) {
+        // In the middle between two ranks no rounding leads to the next one.
+        true => response_us.value_at_quantile((rank as f64 - 0.5) / done as f64) as f64 / 1e3,
         false => f64::INFINITY,
     }
 }
 
 /// Why an objective is not met.
-fn missed(objective: &Objective, measured: &Measured) -> Option<String> {
-    let all = &measured.summary.all;
-    let value = match objective.of {
-        Measure::Rate => measured.summary.done_per_s,
-        Measure::LateShare(at_ms) => {
-            let in_time = measured.response_us.count_between(0, (at_ms * 1e3) as u64);
-            1.0 - in_time as f64 / all.due as f64
-        }
-        Measure::Percentile(percent) => percentile_of_all_ms(percent, measured),
-        // One that took for ever is enough.
-        Measure::Mean if measured.response_us.len() < all.due => f64::INFINITY,
-        Measure::Mean => all.response.mean_ms,
-        Measure::Max => percentile_of_all_ms(100.0, measured),
-    };
-    if objective.is_met_by(value) {
-        return None;
-    }
+fn reason(objective: &Objective, measured: &Measured) -> String {
+    let value = value(objective.of, measured);
     let shown = match objective.of {
         Measure::Rate => format!("{value:.1}/s"),
-        Measure::LateShare(_) => format!("{:.3} %", value * 100.0),
+        Measure::LateShare(_) => format!("{value:.3} %"),
         _ if value.is_infinite() => "not reached, because too many requests failed".to_owned(),
         _ => format!("{value:.3} ms"),
     };
-    Some(format!("The objective {objective} is not met: it was {shown}."))
+    format!("The objective {objective} is not met: it was {shown}.")
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use hdrhistogram::Histogram;
-
     use super::*;
     use crate::results::{ErrorTally, Tally, Times};
-    use crate::tally::Quarter;
+    use crate::tally::{Punctual, Quarter};
 
     fn plan(more: &str) -> Plan {
         let text = format!(
@@ -207,12 +251,17 @@ mod tests {
     }
 
     fn measured() -> Measured {
+        of_times_ms(1..=100)
+    }
+
+    /// What was measured of a generator that is never late, if requests took so long.
+    fn of_times_ms(times_ms: impl IntoIterator<Item = u64>) -> Measured {
         let mut response_us = Histogram::new(3).unwrap();
-        for ms in 1..=100 {
+        for ms in times_ms {
             response_us.record(ms * 1_000).unwrap();
         }
-        let response = crate::tally::times(&response_us);
-        let all = Tally { due: 100, sent: 100, done: 100, response, ..Tally::default() };
+        let (count, response) = (response_us.len(), crate::tally::times(&response_us));
+        let all = Tally { due: count, sent: count, done: count, response, ..Tally::default() };
         let summary = Summary { duration_s: 100.0, done_per_s: 1.0, all, ..Summary::default() };
         let quarters = [Quarter { due: 25, backlog: 1 }; 4];
         let step_medians_ms = vec![("get/get".to_owned(), [Some(50.0); 4])];
@@ -222,6 +271,7 @@ mod tests {
             quarters,
             step_medians_ms,
             step_response_us: Vec::new(),
+            punctual: Punctual { response_us: response_us.clone(), done_per_s: 1.0, late: 0 },
             response_us,
             further_us: Vec::new(),
             first_error_us: None,
@@ -248,8 +298,23 @@ mod tests {
         growing.step_medians_ms[0].1 = [Some(0.1), Some(0.1), Some(0.2), Some(0.9)];
         assert_eq!(verdict(&plan(""), &growing).0, Verdict::Held, "less than a millisecond is noise");
         let mut waiting = measured();
-        waiting.summary.all.late = 3;
-        assert!(verdict(&plan(""), &waiting).1.contains("3 of 100"));
+        (waiting.summary.all.late, waiting.punctual.late) = (3, 3);
+        let (found, reasons) = verdict(&plan(""), &waiting);
+        assert!(found == Verdict::Degrading && reasons.contains("3 of 100"), "{reasons}");
+    }
+
+    #[test]
+    fn requests_that_are_late_only_because_the_generator_was_late_too_are_no_fault_of_the_candidate() {
+        let mut late = measured();
+        late.summary.all.late = 3;
+        late.summary.all.lateness.max_ms = 98.0;
+        let (found, reasons) = verdict(&plan(""), &late);
+        assert_eq!(found, Verdict::Void);
+        let reason = "The generator was late, by 98.000 ms at most: because of it 3 of 100 requests were sent more \
+                      than 100 ms after they were due.";
+        assert_eq!(reasons, reason);
+        // But a candidate that is too slow without that has failed.
+        assert_eq!(verdict(&plan("objectives = [\"p50 < 20ms\"]"), &late).0, Verdict::Failed);
     }
 
     #[test]
@@ -335,6 +400,7 @@ mod tests {
         // Of nothing that was done the mean is 0.
         let mut nothing = measured();
         nothing.response_us.reset();
+        nothing.punctual.response_us.reset();
         nothing.summary.all = Tally { due: 100, sent: 100, failed: 100, ..Tally::default() };
         let (found, reasons) = verdict(&tolerant, &nothing);
         assert!(found == Verdict::Failed && reasons.contains("The objective mean < 1h is not met"), "{reasons}");
@@ -347,6 +413,72 @@ mod tests {
         assert_eq!(verdict(&plan("objectives = [\"p99 < 20ms\"]"), &late).0, Verdict::Void);
         late.summary.all.lateness.p99_ms = 5.0;
         assert_eq!(verdict(&plan("objectives = [\"p99 < 20ms\"]"), &late).0, Verdict::Failed);
+    }
+
+    #[test]
+    fn a_pause_of_the_generator_that_misses_an_objective_voids_the_run_and_one_of_the_candidate_fails_it() {
+        // 1,000 per second for a minute, each answered within 1 ms; once, one side pauses for 90 ms.
+        let paused = || of_times_ms(std::iter::repeat_n(1, 59_910).chain(2..=91));
+        let mut of_generator = paused();
+        of_generator.punctual.response_us = of_times_ms(std::iter::repeat_n(1, 60_000)).response_us;
+        of_generator.summary.all.lateness = Times { max_ms: 90.0, ..Times::default() };
+        let objectives = ["p99.9 < 20ms", "late share at 20ms < 0.1%", "max < 50ms", "mean < 1ms 50us"];
+        for objective in objectives {
+            let plan = plan(&format!("objectives = [\"{objective}\"]"));
+            let (found, reasons) = verdict(&plan, &of_generator);
+            assert!(found == Verdict::Void && reasons.contains("The generator was late, by 90.000 ms"), "{reasons}");
+            assert!(reasons.contains(&format!("{objective} is not met")), "{reasons}");
+            assert_eq!(verdict(&plan, &paused()).0, Verdict::Failed, "{objective}");
+        }
+        assert_eq!(verdict(&plan("objectives = [\"p99 < 20ms\"]"), &of_generator), (Verdict::Held, String::new()));
+        // What is missed without the pause too is the candidate's, and only this is named.
+        let (found, reasons) = verdict(&plan("objectives = [\"max < 50ms\", \"mean < 500us\"]"), &of_generator);
+        assert!(found == Verdict::Failed && !reasons.contains("max"), "{reasons}");
+    }
+
+    #[test]
+    fn an_answer_that_came_while_the_generator_paused_voids_the_run_if_an_objective_is_about_the_greatest_time() {
+        // It was sent before the pause, and read after it.
+        let mut paused = of_times_ms(std::iter::repeat_n(1, 999).chain([91]));
+        paused.summary.all.lateness = Times { max_ms: 89.0, ..Times::default() };
+        assert_eq!(verdict(&plan("objectives = [\"max < 50ms\"]"), &paused).0, Verdict::Void);
+        paused.summary.all.lateness.max_ms = 20.0;
+        assert_eq!(verdict(&plan("objectives = [\"max < 50ms\"]"), &paused).0, Verdict::Failed);
+    }
+
+    #[test]
+    fn a_rate_that_the_lateness_of_the_generator_moved_behind_the_end_voids_the_run() {
+        let mut late = measured();
+        late.summary.done_per_s = 0.99;
+        let plan = plan("objectives = [\"rate >= 1\"]");
+        assert_eq!(verdict(&plan, &late).0, Verdict::Void);
+        late.punctual.done_per_s = 0.99;
+        assert_eq!(verdict(&plan, &late).0, Verdict::Failed);
+        // Lateness at the end of the warm-up makes no rate.
+        late.summary.done_per_s = 1.0;
+        assert_eq!(verdict(&plan, &late).0, Verdict::Failed);
+    }
+
+    #[test]
+    fn a_percentile_is_the_time_of_exactly_its_rank() {
+        let one_is_slow = of_times_ms(std::iter::repeat_n(1, 999).chain([1_000]));
+        assert_eq!(one_is_slow.summary.all.response.p999_ms, 1.0);
+        assert_eq!(verdict(&plan("objectives = [\"p99.9 < 20ms\"]"), &one_is_slow), (Verdict::Held, String::new()));
+        let two_are_slow = of_times_ms(std::iter::repeat_n(1, 998).chain([1_000; 2]));
+        assert_eq!(verdict(&plan("objectives = [\"p99.9 < 20ms\"]"), &two_are_slow).0, Verdict::Failed);
+        // The fifteenth of thirty, of which one failed.
+        let mut half = of_times_ms(std::iter::repeat_n(1, 15).chain([1_000; 14]));
+        (half.summary.all.due, half.summary.all.failed) = (30, 1);
+        let tolerant = plan("tolerated_errors = 0.05\nobjectives = [\"p50 < 20ms\"]");
+        assert_eq!(verdict(&tolerant, &half), (Verdict::Held, String::new()));
+    }
+
+    #[test]
+    fn a_late_share_that_is_the_bound_is_not_below_it() {
+        let slow = of_times_ms(std::iter::repeat_n(1, 93).chain([1_000; 7]));
+        let (found, reasons) = verdict(&plan("objectives = [\"late share at 10ms < 7%\"]"), &slow);
+        assert!(found == Verdict::Failed && reasons.contains("10ms < 7% is not met: it was 7.000 %"), "{reasons}");
+        assert_eq!(verdict(&plan("objectives = [\"late share at 10ms <= 7%\"]"), &slow).0, Verdict::Held);
     }
 
     #[test]

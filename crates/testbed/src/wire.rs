@@ -18,7 +18,7 @@ use crate::reach::Reach;
 use crate::record::{Machine, Program};
 
 /// The version of these messages.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The most bytes of a message before both sides have shown that they know the token.
 const STRANGERS_BYTES_MAX: usize = 4 << 10;
@@ -122,6 +122,15 @@ pub enum ToCoordinator {
     NotSampled(Vec<String>),
     /// A piece of its events.
     Events(Bytes),
+    /// Of a monitor, after its samples: a log that it has followed. Pieces of it come next.
+    Log {
+        /// Its file.
+        name: String,
+        /// How many bytes of it there were, and when, in seconds since the start instant.
+        lengths: Vec<(f64, u64)>,
+    },
+    /// A piece of the log that was named last.
+    LogPiece(Bytes),
     /// There are no further events.
     End,
 }

@@ -1,5 +1,7 @@
 //! How far a setting is from the default, and how sure that is.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::Sample;
@@ -59,7 +61,16 @@ pub struct Difference {
     /// The differences on the scale.
     #[serde(skip)]
     pub sample: Sample,
+    /// The same by block.
+    #[serde(skip)]
+    pub by_block: BTreeMap<Block, f64>,
+    /// About how large the figures are from which these were computed.
+    #[serde(skip)]
+    pub size: f64,
 }
+
+/// A block: its stage, and its number there.
+pub type Block = (u8, u32);
 
 /// The values of the default and of a setting in one block, at least one of each.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -73,15 +84,16 @@ pub struct Pair {
 /// Compares pairs, one for each block. What changes from block to block changes both, and so it
 /// does not hide the difference. The error is that of these differences alone, so a setting whose
 /// runs scatter more than others has an error of its own. `None` without pairs.
-pub fn paired(pairs: &[Pair], scale: Scale) -> Option<Difference> {
+pub fn paired(pairs: &BTreeMap<Block, Pair>, scale: Scale) -> Option<Difference> {
     let on_scale = |values: &[f64]| mean(&values.iter().map(|value| scale.at(*value)).collect::<Vec<_>>());
-    let differences: Vec<_> = pairs.iter().map(|pair| on_scale(&pair.setting) - on_scale(&pair.default)).collect();
-    let all = pairs.iter().flat_map(|pair| pair.default.iter().chain(&pair.setting));
+    let difference = |pair: &Pair| on_scale(&pair.setting) - on_scale(&pair.default);
+    let by_block: BTreeMap<_, _> = pairs.iter().map(|(block, pair)| (*block, difference(pair))).collect();
+    let all = pairs.values().flat_map(|pair| pair.default.iter().chain(&pair.setting));
     let size = match scale {
         Scale::Logarithms => 1.0,
         Scale::Unit => all.fold(0.0_f64, |greatest, value| greatest.max(value.abs())),
     };
-    let sample = Sample::of(&differences, size)?;
+    let sample = Sample::of(&by_block.values().copied().collect::<Vec<_>>(), size)?;
     let mut difference = Difference {
         scale,
         change: scale.shown(sample.mean),
@@ -89,8 +101,10 @@ pub fn paired(pairs: &[Pair], scale: Scale) -> Option<Difference> {
         p: sample.p(),
         p_corrected: None,
         blocks: pairs.len(),
-        default: mean(&pairs.iter().map(|pair| mean(&pair.default)).collect::<Vec<_>>()),
+        default: mean(&pairs.values().map(|pair| mean(&pair.default)).collect::<Vec<_>>()),
         sample,
+        by_block,
+        size,
     };
     difference.interval = difference.interval_among(1);
     Some(difference)
@@ -106,6 +120,16 @@ impl Difference {
     pub fn interval_among(&self, comparisons: usize) -> Option<(f64, f64)> {
         let (low, high) = self.sample.interval(1.0 - 0.05 / comparisons.max(1) as f64)?;
         Some((self.scale.shown(low), self.scale.shown(high)))
+    }
+
+    /// How likely two settings are so far apart where they do the same. In a block both are compared
+    /// with the same default, whose scatter is no difference between them: so it is asked within the
+    /// blocks that have both. Where these say nothing, because there are fewer than two or they do not
+    /// scatter, it is Welch's test.
+    pub fn p_apart(&self, other: &Self) -> Option<f64> {
+        let apart = self.by_block.iter().filter_map(|(block, one)| Some(one - other.by_block.get(block)?));
+        let within = Sample::of(&apart.collect::<Vec<_>>(), self.size.max(other.size));
+        within.and_then(|within| within.p()).or_else(|| self.sample.p_apart(&other.sample))
     }
 }
 
@@ -131,9 +155,15 @@ mod tests {
 
     /// Compares one setting with the default, once in each block.
     fn compared(values: &[(f64, f64)]) -> Difference {
+        compared_from(1, values)
+    }
+
+    /// The same in blocks from this number on.
+    fn compared_from(block: u32, values: &[(f64, f64)]) -> Difference {
         let pair = |(default, setting): &(f64, f64)| Pair { default: vec![*default], setting: vec![*setting] };
         let scale = Scale::of(values.iter().flat_map(|(one, other)| [*one, *other]));
-        paired(&values.iter().map(pair).collect::<Vec<_>>(), scale).unwrap()
+        let blocks = (block..).map(|block| (1, block));
+        paired(&blocks.zip(values.iter().map(pair)).collect(), scale).unwrap()
     }
 
     #[test]
@@ -157,7 +187,40 @@ mod tests {
             let found = compared(values);
             assert_eq!((found.interval, found.p), (None, None), "{values:?}");
         }
-        assert_eq!(paired(&[], Scale::Unit), None);
+        assert_eq!(paired(&BTreeMap::new(), Scale::Unit), None);
+    }
+
+    /// The default in five blocks, and two settings in the same blocks.
+    const DEFAULT: [f64; 5] = [10.0, 14.0, 9.0, 16.0, 11.0];
+    const BEST: [f64; 5] = [5.0, 5.1, 4.9, 5.0, 5.1];
+    const OTHER: [f64; 5] = [6.5, 6.4, 6.6, 6.5, 6.4];
+
+    /// A setting beside the default, in blocks from this number on.
+    fn beside_default(block: u32, setting: [f64; 5]) -> Difference {
+        compared_from(block, &std::array::from_fn::<_, 5, _>(|at| (DEFAULT[at], setting[at])))
+    }
+
+    #[test]
+    fn settings_are_told_apart_within_blocks_because_they_share_the_scatter_of_the_default() {
+        let (best, other) = (beside_default(1, BEST), beside_default(1, OTHER));
+        // Student's t is −19.3 with 4 degrees of freedom.
+        let p = best.p_apart(&other).unwrap();
+        assert!((1e-5..1e-4).contains(&p) && other.p_apart(&best) == Some(p), "{p}");
+        assert!(best.p_apart(&best).is_some_and(|p| p > 0.99));
+        // Welch's t is −1.70 with 7.97: so it is where the defaults are others.
+        let p = best.p_apart(&beside_default(11, OTHER)).unwrap();
+        assert!((p - 0.128).abs() < 0.005, "{p}");
+    }
+
+    #[test]
+    fn where_blocks_do_not_scatter_or_there_is_only_one_settings_are_apart_by_their_own_scatter() {
+        // Twice as slow in each block.
+        let best = beside_default(1, BEST);
+        let other = beside_default(1, BEST.map(|value| value * 2.0));
+        let welch = best.sample.p_apart(&other.sample);
+        assert!(welch.is_some_and(|p| p < 0.01) && best.p_apart(&other) == welch, "{welch:?}");
+        let beside_one = beside_default(5, OTHER);
+        assert_eq!(best.p_apart(&beside_one), best.sample.p_apart(&beside_one.sample));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod power;
 mod sample;
 mod summary;
 
-pub use compare::{Difference, Pair, Scale, holm, paired};
+pub use compare::{Block, Difference, Pair, Scale, holm, paired};
 pub use drift::{Drift, drift};
 pub(crate) use effects::OPPOSITE;
 pub use effects::{Contrast, Observation, contrasts};

@@ -37,7 +37,7 @@ impl Suite {
     /// Fetches and compiles what is missing. The error says what this machine lacks.
     pub fn provide() -> Result<Self, String> {
         for program in ["java", "javac", "mvn"] {
-            if !is_there(program) {
+            if cluster::program(program).is_none() {
                 return Err(format!("{program} is not installed"));
             }
         }
@@ -88,10 +88,6 @@ impl Suite {
         let said = || format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         Results::parse(&xml.unwrap_or_else(|error| panic!("the suite left no report ({error}): {}", said())))
     }
-}
-
-fn is_there(program: &str) -> bool {
-    std::env::split_paths(&std::env::var_os("PATH").unwrap()).any(|folder| folder.join(program).is_file())
 }
 
 /// All of the jars or none: they are fetched into another folder and then moved.

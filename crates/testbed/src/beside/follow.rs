@@ -1,9 +1,8 @@
 //! Follows logs: finds marks in the lines that are added to a file.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
+use super::growing::Growing;
 use super::marks::{self, Pattern};
 
 /// The most bytes that are read at once, and of a file that grows faster than it is read.
@@ -14,13 +13,10 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 /// A log that is followed from its end at the beginning on.
 #[derive(Debug)]
 pub struct Follower {
-    path: PathBuf,
+    file: Growing,
     patterns: Vec<Pattern>,
-    read_to: u64,
     /// The beginning of a line that has no end yet.
     rest: Vec<u8>,
-    /// Bytes that were not read.
-    pub skipped_bytes: u64,
 }
 
 impl Follower {
@@ -35,44 +31,34 @@ impl Follower {
 
     /// Follows a file, which may not be there yet.
     pub(crate) fn new(path: PathBuf, patterns: Vec<Pattern>) -> Self {
-        let read_to = path.metadata().map_or(0, |file| file.len());
-        Self { path, patterns, read_to, rest: Vec::new(), skipped_bytes: 0 }
+        Self { file: Growing::new(path), patterns, rest: Vec::new() }
+    }
+
+    /// Bytes that were not read, because too many were added at once.
+    pub fn skipped_bytes(&self) -> u64 {
+        self.file.skipped_bytes
     }
 
     /// The marks in the lines that were added since the last call.
     pub fn read(&mut self) -> Vec<String> {
         // A file that is not there, or not now, has no lines.
-        self.try_read().unwrap_or_default()
-    }
-
-    fn try_read(&mut self) -> io::Result<Vec<String>> {
-        let mut file = File::open(&self.path)?;
-        let len = file.metadata()?.len();
-        if len < self.read_to {
-            // Another file has taken its place, as when logs are rotated.
-            self.read_to = 0;
-            self.rest.clear();
-        }
-        let behind = len - self.read_to;
-        if behind > PIECE_BYTES_MAX {
-            self.skipped_bytes += behind - PIECE_BYTES_MAX;
-            self.read_to = len - PIECE_BYTES_MAX;
-            self.rest.clear();
-        }
-        file.seek(SeekFrom::Start(self.read_to))?;
-        let mut piece = Vec::new();
-        self.read_to += file.take(PIECE_BYTES_MAX).read_to_end(&mut piece)? as u64;
+        let added = self.file.read(PIECE_BYTES_MAX).unwrap_or_default();
         let mut marks = Vec::new();
-        for line in piece.split_inclusive(|byte| *byte == b'\n') {
-            let room = LINE_BYTES_MAX.saturating_sub(self.rest.len());
-            self.rest.extend_from_slice(&line[..line.len().min(room)]);
-            if line.ends_with(b"\n") {
-                let whole = String::from_utf8_lossy(&self.rest);
-                marks.extend(self.patterns.iter().find_map(|pattern| pattern.find(whole.trim_end())));
+        for piece in added {
+            if !piece.follows {
                 self.rest.clear();
             }
+            for line in piece.bytes.split_inclusive(|byte| *byte == b'\n') {
+                let room = LINE_BYTES_MAX.saturating_sub(self.rest.len());
+                self.rest.extend_from_slice(&line[..line.len().min(room)]);
+                if line.ends_with(b"\n") {
+                    let whole = String::from_utf8_lossy(&self.rest);
+                    marks.extend(self.patterns.iter().find_map(|pattern| pattern.find(whole.trim_end())));
+                    self.rest.clear();
+                }
+            }
         }
-        Ok(marks)
+        marks
     }
 }
 
@@ -146,6 +132,6 @@ mod tests {
         add(&path, &vec![b'\n'; 9 << 20]);
         add(&path, b"flush 7\n");
         assert_eq!(follower.read(), ["flush 7"]);
-        assert_eq!(follower.skipped_bytes, (5 << 20) + 8);
+        assert_eq!(follower.skipped_bytes(), (5 << 20) + 8);
     }
 }

@@ -1,5 +1,5 @@
 //! What a candidate prints around the first error of a run. While the load runs, only the length of its
-//! log is noted.
+//! log is noted. `tail.rs` does so with logs of other machines.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -26,6 +26,9 @@ pub struct LogExcerpt {
     pub at_s: f64,
     /// Lines of its log from before and after that instant, as far as a second says it. At most 20.
     pub lines: Vec<String>,
+    /// The machine and the file of a log that a monitor on another machine follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 /// How long a log was, when it had grown: seconds since the start instant, bytes.
@@ -42,9 +45,7 @@ pub(crate) async fn lengths(log: &Path, start: Instant, mut is_over: watch::Rece
             _ = is_over.wait_for(|is_over| *is_over) => true,
             _ = ticks.tick() => false,
         };
-        let now = Instant::now();
-        let at_s =
-            now.saturating_duration_since(start).as_secs_f64() - start.saturating_duration_since(now).as_secs_f64();
+        let at_s = seconds_since(start);
         let bytes = log.metadata().map_or(0, |file| file.len());
         if lengths.last().is_none_or(|(_, known)| *known != bytes) {
             lengths.push((at_s, bytes));
@@ -55,13 +56,18 @@ pub(crate) async fn lengths(log: &Path, start: Instant, mut is_over: watch::Rece
     }
 }
 
+/// The time from an instant until now, in seconds; negative before it.
+pub(super) fn seconds_since(start: Instant) -> f64 {
+    let now = Instant::now();
+    now.saturating_duration_since(start).as_secs_f64() - start.saturating_duration_since(now).as_secs_f64()
+}
+
 impl LogExcerpt {
     /// The lines around an instant of a log whose lengths were noted.
     ///
     /// # Errors
     /// The log cannot be read.
-    pub(crate) fn around(log: &Path, lengths: &[(f64, u64)], at_s: f64) -> io::Result<Self> {
-        let mut file = File::open(log)?;
+    pub(crate) fn around(mut file: &File, lengths: &[(f64, u64)], at_s: f64) -> io::Result<Self> {
         let at = length_at(lengths, at_s).min(file.metadata()?.len());
         let from = at.saturating_sub(BYTES_MAX);
         file.seek(SeekFrom::Start(from))?;
@@ -74,7 +80,7 @@ impl LogExcerpt {
         let mut lines_kept = before.split_off(before.len().saturating_sub(LINES_MAX / 2));
         let left = LINES_MAX - lines_kept.len();
         lines_kept.extend(lines(&bytes[split..]).into_iter().take(left));
-        Ok(Self { at_s, lines: lines_kept })
+        Ok(Self { at_s, lines: lines_kept, source: None })
     }
 }
 
@@ -85,7 +91,8 @@ fn length_at(lengths: &[(f64, u64)], at_s: f64) -> u64 {
     let Some((noted_s, after)) = lengths.get(next) else { return before };
     let interval_s = INTERVAL.as_secs_f64();
     let share = ((at_s - (noted_s - interval_s)) / interval_s).clamp(0.0, 1.0);
-    before + (after.saturating_sub(before) as f64 * share) as u64
+    // Whatever a monitor says.
+    before.saturating_add((after.saturating_sub(before) as f64 * share) as u64)
 }
 
 /// Lines that are not empty, short and without control characters.
@@ -116,6 +123,7 @@ mod tests {
         let log = log(folder.path(), 1_000);
         // A hundred lines a second from the third second on, after a long silence.
         let lengths = [(-1.0, 1_000), (3.0, 2_000), (4.0, 3_000), (5.0, 10_000)];
+        let log = File::open(log).unwrap();
         let around = |at_s: f64| LogExcerpt::around(&log, &lengths, at_s).unwrap().lines;
         let of = |lines: std::ops::Range<u32>| lines.map(|line| format!("line {line:04}")).collect::<Vec<_>>();
         assert_eq!(around(3.5), of(240..260));
@@ -129,7 +137,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("candidate.log");
         std::fs::write(&path, format!("\n\n\u{1b}[31m{}\r\n\tat main\n", "x".repeat(10_000))).unwrap();
-        let lines = LogExcerpt::around(&path, &[], 1.0).unwrap().lines;
+        let lines = LogExcerpt::around(&File::open(&path).unwrap(), &[], 1.0).unwrap().lines;
         assert_eq!((lines.len(), lines[0].len(), &lines[0][..5], lines[1].as_str()), (2, 500, "[31mx", "    at main"));
     }
 }

@@ -4,14 +4,17 @@
 //! - `events.rs`: commands of the candidate at stated instants.
 //! - `marks.rs`: which flushes, compactions and collections of garbage a candidate shows, and how;
 //!   `follow.rs` finds them in logs, `jolokia.rs` in MBeans, and `watch.rs` does both while a load runs.
-//! - `log.rs`: what the candidate prints around the first error.
+//! - `log.rs`: what the candidate prints around the first error; `tail.rs` keeps logs of other machines for
+//!   that. `growing.rs` reads what was added to a file.
 
 pub mod events;
 pub mod fill;
 mod follow;
+mod growing;
 pub mod jolokia;
 mod log;
 pub mod marks;
+mod tail;
 mod watch;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +29,8 @@ pub use follow::Follower;
 pub use log::LogExcerpt;
 pub(crate) use log::{Lengths, lengths};
 pub use marks::MarkSpec;
+pub(crate) use tail::{Kept, LOG_BYTES_MAX, Tail, keep};
+pub use tail::{LOGS_MAX, check_log};
 pub(crate) use watch::watch;
 
 /// What was done beside the load, for the record.

@@ -7,6 +7,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::follow::Follower;
 use super::jolokia::Jolokia;
+use super::log::seconds_since;
 use super::marks::MarkSpec;
 use crate::candidate::RunningCandidate;
 use crate::samples::Marked;
@@ -31,10 +32,7 @@ impl Marks {
             self.left_out += 1;
             return;
         }
-        let now = Instant::now();
-        let at_s = now.saturating_duration_since(self.start).as_secs_f64()
-            - self.start.saturating_duration_since(now).as_secs_f64();
-        self.all.push(Marked { at_s, what });
+        self.all.push(Marked { at_s: seconds_since(self.start), what });
     }
 }
 
@@ -73,7 +71,7 @@ pub async fn watch(candidate: &RunningCandidate, start: Instant, mut is_over: wa
         }
         look = look.wrapping_add(1);
         if is_last {
-            let skipped: u64 = followers.iter().map(|follower| follower.skipped_bytes).sum();
+            let skipped: u64 = followers.iter().map(Follower::skipped_bytes).sum();
             if skipped > 0 {
                 marks.add(format!("{skipped} bytes of logs grew too fast to be read"));
             }

@@ -79,12 +79,7 @@ pub fn missing(programs: &[String]) -> Vec<String> {
 
 /// The file of a program.
 pub fn find(program: &str) -> Option<PathBuf> {
-    let path = search_path();
-    let mut files = std::env::split_paths(&path).map(|folder| folder.join(program));
-    match program.contains('/') {
-        true => Some(PathBuf::from(program)).filter(|file| file.is_file()),
-        false => files.find(|file| file.is_file()),
-    }
+    cluster::program_in(&search_path(), program)
 }
 
 /// What keeps the processes of a group running: they are killed when it is dropped, and when this process

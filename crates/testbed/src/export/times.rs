@@ -40,7 +40,7 @@ mod tests {
     use super::*;
     use crate::latencies;
     use crate::results::Summary;
-    use crate::tally::Quarter;
+    use crate::tally::{Punctual, Quarter};
 
     #[test]
     fn each_kind_of_time_has_a_histogram_and_all_are_small() {
@@ -57,6 +57,7 @@ mod tests {
             step_medians_ms: Vec::new(),
             step_response_us: Vec::new(),
             response_us: histogram(10_000),
+            punctual: Punctual { response_us: histogram(0), done_per_s: 0.0, late: 0 },
             further_us: vec![
                 ("service", histogram(9_000)),
                 ("first-byte", histogram(8_000)),

@@ -1,16 +1,19 @@
-//! Monitors on other machines: what a coordinator and a monitor say to each other. Samples stay on the
-//! monitor's machine, in a file, until the load has ended.
+//! Monitors on other machines: what a coordinator and a monitor say to each other. Samples and lines of logs
+//! stay on the monitor's machine, in files, until the load has ended.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::{MonitorError, Settings, answering, run};
+use crate::beside::{Kept, LOG_BYTES_MAX, LOGS_MAX, Tail, keep};
 use crate::caller::{CallerError, Host, clock, heard, instant};
 use crate::coordinator::{BEYOND_PLAN, compare_clocks, latest, next_word};
 use crate::handshake::greet;
@@ -36,6 +39,9 @@ pub struct RemoteMonitor {
     pub machine: Machine,
     /// What it samples.
     pub settings: Settings,
+    /// Logs of the candidate that it follows while a load runs, [`LOGS_MAX`] at most. Coordinators get what is
+    /// added to them.
+    pub logs: Vec<PathBuf>,
 }
 
 /// Why a monitor has not served a coordinator.
@@ -95,13 +101,15 @@ impl RemoteMonitor {
                 _ => return Err(CallerError::Protocol("a monitor makes no load").into()),
             }
         };
-        let (end, ended) = oneshot::channel::<()>();
+        let (end, ended) = watch::channel(false);
+        let mut also_ended = ended.clone();
+        let tails = self.logs.iter().take(LOGS_MAX).cloned().map(Tail::new).collect::<io::Result<Vec<_>>>()?;
         // A file without a name: it goes with its value.
         let mut csv = tempfile::tempfile()?;
         let sampling = async {
             let until = async {
                 // If the sender has gone, it is over too.
-                let _ = ended.await;
+                let _ = also_ended.wait_for(|is_over| *is_over).await;
             };
             Ok::<_, RemoteError>(run(&settings, start, &csv, until).await?)
         };
@@ -117,22 +125,62 @@ impl RemoteMonitor {
                     },
                 }
             }
-            // It waits for this.
-            let _ = end.send(());
+            // They wait for this.
+            end.send_replace(true);
             Ok(())
         };
-        // Whatever fails first ends the other.
-        tokio::try_join!(sampling, talking)?;
-        wire.send(&ToCoordinator::NotSampled(not_sampled)).await?;
+        let following = async { Ok::<_, RemoteError>(keep(tails, start, ended).await) };
+        // Whatever fails first ends the others.
+        let (_, (), tails) = tokio::try_join!(sampling, talking, following)?;
+        let not_kept = tails.iter().flat_map(Tail::not_kept);
+        wire.send(&ToCoordinator::NotSampled(not_sampled.into_iter().chain(not_kept).collect())).await?;
         csv.seek(SeekFrom::Start(0))?;
-        loop {
-            let mut piece = Vec::with_capacity(EVENTS_BYTES);
-            if (&mut csv).take(EVENTS_BYTES as u64).read_to_end(&mut piece)? == 0 {
-                break;
-            }
-            wire.send(&ToCoordinator::Events(piece.into())).await?;
+        ship(wire, csv, ToCoordinator::Events).await?;
+        for tail in tails {
+            let (name, lengths) = (tail.name(), tail.lengths().clone());
+            wire.send(&ToCoordinator::Log { name, lengths }).await?;
+            ship(wire, tail.into_reader()?, ToCoordinator::LogPiece).await?;
         }
         Ok(wire.send(&ToCoordinator::End).await?)
+    }
+}
+
+/// Sends a file in pieces.
+async fn ship(
+    wire: &mut Wire,
+    mut file: impl Read,
+    message: impl Fn(Bytes) -> ToCoordinator,
+) -> Result<(), RemoteError> {
+    loop {
+        let mut piece = Vec::with_capacity(EVENTS_BYTES);
+        if (&mut file).take(EVENTS_BYTES as u64).read_to_end(&mut piece)? == 0 {
+            return Ok(());
+        }
+        wire.send(&message(piece.into())).await?;
+    }
+}
+
+/// A log of the candidate that a monitor has followed.
+pub(crate) struct ShippedLog {
+    /// Its file on the monitor's machine.
+    pub name: String,
+    /// What was added to it while the load ran.
+    pub kept: Kept,
+    bytes: u64,
+}
+
+impl ShippedLog {
+    fn new(name: String, lengths: Vec<(f64, u64)>) -> io::Result<Self> {
+        Ok(Self { name, kept: Kept { lengths, ..Kept::new()? }, bytes: 0 })
+    }
+
+    /// Adds a piece. Whatever a monitor sends, it fills no disk.
+    fn add(&mut self, piece: &[u8]) -> Result<(), String> {
+        self.bytes += piece.len() as u64;
+        if self.bytes > LOG_BYTES_MAX {
+            return Err(format!("it sends more than {LOG_BYTES_MAX} bytes of a log"));
+        }
+        self.kept.file.write_all(piece).map_err(|error| error.to_string())
     }
 }
 
@@ -167,13 +215,14 @@ impl Watcher {
         timeout(HELLO_TIMEOUT, connecting).await.unwrap_or_else(|_| Err("it does not answer in time".to_owned()))
     }
 
-    /// Lets it sample from an instant on until `is_over` becomes true. Writes its samples as CSV.
+    /// Lets it sample from an instant on until `is_over` becomes true. Writes its samples as CSV. Returns the
+    /// logs that it has followed.
     pub async fn watch(
         &mut self,
         start: Instant,
         mut is_over: watch::Receiver<bool>,
         mut csv: File,
-    ) -> Result<(), String> {
+    ) -> Result<Vec<ShippedLog>, String> {
         let message = |error: WireError| error.to_string();
         // Clocks drift while a fill is made.
         let compared = timeout(SILENCE_MAX, compare_clocks(&mut self.wire)).await;
@@ -185,6 +234,7 @@ impl Watcher {
         self.wire.send(&ToWorker::Watch { unix_us }).await.map_err(message)?;
         // The load ends in any case. What was sampled is sent in no longer time.
         let (begun, mut is_ended, mut end) = (Instant::now(), false, latest(Duration::MAX));
+        let mut logs = Vec::<ShippedLog>::new();
         loop {
             let said = tokio::select! {
                 said = next_word(&mut self.wire, end) => said?,
@@ -199,7 +249,13 @@ impl Watcher {
                 ToCoordinator::Progress(_) => {}
                 ToCoordinator::NotSampled(what) => self.record.not_sampled = what,
                 ToCoordinator::Events(piece) => csv.write_all(&piece).map_err(|error| error.to_string())?,
-                ToCoordinator::End => return Ok(()),
+                ToCoordinator::Log { name, lengths } if logs.len() < LOGS_MAX => {
+                    logs.push(ShippedLog::new(name, lengths).map_err(|error| error.to_string())?);
+                }
+                ToCoordinator::LogPiece(piece) if !logs.is_empty() => {
+                    logs.last_mut().map_or(Ok(()), |log| log.add(&piece))?;
+                }
+                ToCoordinator::End => return Ok(logs),
                 ToCoordinator::Refused(why) => return Err(why),
                 _ => return Err("it does not keep to the protocol".to_owned()),
             }

@@ -10,8 +10,9 @@ use super::settings;
 use crate::archive::Outcome;
 use crate::record::{Input, RunRecord};
 use crate::report::Ceiling;
-use crate::report::ceiling::{NULL, generator, speaks_http};
+use crate::report::ceiling::{generator, null, protocol};
 use crate::results::{Times, Verdict};
+use crate::scenario::Protocol;
 
 /// The main figures and facts of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,8 +46,8 @@ pub(super) struct Row {
     pub(super) machine: String,
     /// What distinguishes the machine of the generator from others.
     pub(super) generator: String,
-    /// Whether it speaks HTTP.
-    pub(super) is_http: bool,
+    /// What it speaks.
+    pub(super) protocol: Protocol,
     /// The most that the generator has shown there. It follows from the other runs. In the folder of the run
     /// it is the one of the report there.
     #[serde(default)]
@@ -95,7 +96,7 @@ impl Row {
             workers: record.workers.len(),
             machine: machine(record),
             generator: generator(record),
-            is_http: speaks_http(record),
+            protocol: protocol(record),
             ceiling: None,
             duration_s,
             verdict: outcome.judgement.verdict,
@@ -113,7 +114,7 @@ impl Row {
 
     /// The ceiling that it shows, if its candidate does nothing and it held.
     fn shows(&self) -> Option<Ceiling> {
-        let is_one = self.candidate == NULL && self.verdict == Verdict::Held;
+        let is_one = self.candidate == null(self.protocol) && self.verdict == Verdict::Held;
         is_one.then(|| Ceiling { run: self.id.clone(), rate: self.rate_done, workers: self.workers })
     }
 
@@ -123,12 +124,15 @@ impl Row {
     }
 }
 
-/// Adds the ceiling of its generator to each row that speaks HTTP.
+/// Adds the ceiling of its generator, for its protocol, to each row.
 pub(super) fn add_ceilings(rows: &mut [Row]) {
-    let shown: Vec<_> = rows.iter().filter_map(|row| Some((row.generator.clone(), row.shows()?))).collect();
-    for row in rows.iter_mut().filter(|row| row.is_http) {
-        let of_generator = shown.iter().filter(|(generator, _)| *generator == row.generator);
-        row.ceiling = Ceiling::greatest(of_generator.map(|(_, ceiling)| ceiling)).cloned();
+    let shown = |row: &Row| Some((row.generator.clone(), row.protocol, row.shows()?));
+    let shown: Vec<_> = rows.iter().filter_map(shown).collect();
+    for row in rows {
+        let is_same = |generator: &String, protocol: Protocol| *generator == row.generator && protocol == row.protocol;
+        let same = shown.iter().filter(|(generator, protocol, _)| is_same(generator, *protocol));
+        let greatest = Ceiling::greatest(same.map(|(.., ceiling)| ceiling)).cloned();
+        row.ceiling = greatest;
     }
 }
 

@@ -149,7 +149,7 @@ fn write(
         monitors: &run.monitors()?,
         events: &run.marks()?,
         plan_toml: &plan_toml,
-        log: outcome.log.as_ref(),
+        logs: &outcome.logs().collect::<Vec<_>>(),
         ceiling: row.ceiling.clone(),
     });
 

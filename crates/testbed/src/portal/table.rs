@@ -8,7 +8,7 @@ use super::row::Row;
 use super::source::{COPIED, REPORT};
 use crate::page::number::{NONE, Unit, count, milliseconds};
 use crate::page::{table, verdict};
-use crate::report::ceiling::COMMAND;
+use crate::report::ceiling::command;
 
 /// So many characters of a commit or a digest identify it among those of a portal.
 pub(super) const SHORT: usize = 10;
@@ -97,8 +97,7 @@ fn ceiling(row: &Row) -> Markup {
                     a href={ "runs/" (ceiling.run) "/" (REPORT) } { (Unit::PerSecond.format(ceiling.rate)) }
                 }
             }
-            None if row.is_http => { td.number title={ "not measured on this machine: " (COMMAND) } { (NONE) } }
-            None => { td.number title="the server that does nothing speaks HTTP only" { (NONE) } }
+            None => { td.number title={ "not measured on this machine: " (command(row.protocol)) } { (NONE) } }
         }
     }
 }

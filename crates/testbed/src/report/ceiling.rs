@@ -8,12 +8,23 @@ use serde::{Deserialize, Serialize};
 use crate::archive::{ArchivedRun, Outcome};
 use crate::record::{Machine, RunRecord};
 use crate::results::Verdict;
+use crate::scenario::Protocol;
 
-/// The candidate that does nothing.
-pub(crate) const NULL: &str = "null";
+/// The candidate that does nothing over a protocol.
+pub(crate) const fn null(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Http => "null",
+        Protocol::Resp => "null-redis",
+    }
+}
 
-/// What measures it.
-pub(crate) const COMMAND: &str = "penates testbed find get --candidate null";
+/// What measures the ceiling of a generator that speaks a protocol.
+pub(crate) const fn command(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Http => "penates testbed find get --candidate null",
+        Protocol::Resp => "penates testbed find records-90-10 --candidate null-redis",
+    }
+}
 
 /// The greatest rate that a server that does nothing has held on a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,15 +41,12 @@ impl Ceiling {
     /// The ceiling of the generator of a run, by the runs of an archive. Those that cannot be read are left
     /// out.
     pub fn find(archive: &Path, record: &RunRecord) -> Option<Self> {
-        if !speaks_http(record) {
-            return None;
-        }
         Ceilings::of(&ArchivedRun::all(archive).ok()?).of_run(record)
     }
 
     /// What a run shows, if it held and its candidate does nothing.
     fn of(record: &RunRecord, outcome: &Outcome) -> Option<Self> {
-        let is_one = record.candidate.program.name == NULL && outcome.judgement.verdict == Verdict::Held;
+        let is_one = does_nothing(record) && outcome.judgement.verdict == Verdict::Held;
         let (run, rate, workers) = (record.id.clone(), outcome.summary.done_per_s, record.workers.len());
         is_one.then_some(Self { run, rate, workers })
     }
@@ -49,33 +57,41 @@ impl Ceiling {
     }
 }
 
-/// What the runs of an archive show, each with its generator.
-pub(crate) struct Ceilings(Vec<(String, Ceiling)>);
+/// What the runs of an archive show, each with its generator and its protocol.
+pub(crate) struct Ceilings(Vec<(String, Protocol, Ceiling)>);
 
 impl Ceilings {
     /// Those of some runs. Runs that cannot be read are left out.
     pub(crate) fn of(runs: &[ArchivedRun]) -> Self {
         let of_run = |run: &ArchivedRun| {
             let record = run.record().ok()?;
-            if record.candidate.program.name != NULL {
+            if !does_nothing(&record) {
                 return None;
             }
-            Some((generator(&record), Ceiling::of(&record, &run.outcome().ok()?)?))
+            Some((generator(&record), protocol(&record), Ceiling::of(&record, &run.outcome().ok()?)?))
         };
         Self(runs.iter().filter_map(of_run).collect())
     }
 
-    /// The ceiling of the generator of a run.
+    /// The ceiling of the generator of a run, for the protocol of the run.
     pub(crate) fn of_run(&self, record: &RunRecord) -> Option<Ceiling> {
-        let generator = speaks_http(record).then(|| generator(record))?;
-        let of_generator = self.0.iter().filter(|(known, _)| *known == generator);
-        Ceiling::greatest(of_generator.map(|(_, ceiling)| ceiling)).cloned()
+        let (generator, protocol) = (generator(record), protocol(record));
+        let same = self.0.iter().filter(|(known, spoken, _)| (known, *spoken) == (&generator, protocol));
+        Ceiling::greatest(same.map(|(.., ceiling)| ceiling)).cloned()
     }
 }
 
-/// Whether a run speaks HTTP, as the server that does nothing does.
-pub(crate) fn speaks_http(record: &RunRecord) -> bool {
-    !record.candidate.url.starts_with("redis:")
+/// The protocol of a run.
+pub(crate) fn protocol(record: &RunRecord) -> Protocol {
+    match record.candidate.url.starts_with("redis:") {
+        true => Protocol::Resp,
+        false => Protocol::Http,
+    }
+}
+
+/// Whether the candidate of a run does nothing.
+fn does_nothing(record: &RunRecord) -> bool {
+    record.candidate.program.name == null(protocol(record))
 }
 
 /// What distinguishes the machine of the generator from others. It stays the same when the machine starts again.
@@ -83,4 +99,27 @@ pub(crate) fn generator(record: &RunRecord) -> String {
     let Some(Machine { name, id, processor, processors, .. }) = record.machines.first() else { return String::new() };
     let processor = processor.as_deref().unwrap_or_default();
     format!("{} · {processors} × {processor}", id.as_ref().unwrap_or(name))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::candidate::Candidate;
+    use crate::inputs::Inputs;
+    use crate::plan::Plan;
+    use crate::plans;
+
+    #[test]
+    fn what_measures_a_ceiling_is_a_shipped_plan_of_the_protocol_and_a_shipped_candidate_that_speaks_it() {
+        for (protocol, scheme) in [(Protocol::Http, "http:"), (Protocol::Resp, "redis:")] {
+            let words: Vec<_> = command(protocol).split(' ').collect();
+            assert_eq!(words[..3], ["penates", "testbed", "find"]);
+            assert_eq!(words[4..], ["--candidate", null(protocol)]);
+            assert!(Candidate::shipped(null(protocol)).unwrap().spec.url.starts_with(scheme));
+            let plan = Plan::parse(plans::text(words[3]).unwrap()).unwrap();
+            let inputs = Inputs::of_plan(plan, Path::new("")).unwrap();
+            assert!(inputs.compiled().unwrap().iter().all(|scenario| scenario.protocol == protocol));
+        }
+    }
 }

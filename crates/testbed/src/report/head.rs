@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::Inputs;
-use super::ceiling::{COMMAND, speaks_http};
+use super::ceiling::{command, protocol};
 use crate::page::number::{self, NONE, Unit, significant};
 use crate::page::verdict;
 use crate::record::{Program, RunRecord};
@@ -109,10 +109,8 @@ fn ceiling(inputs: &Inputs<'_>) -> Markup {
                 (Unit::PerSecond.format(ceiling.rate)) " with " (ceiling.workers)
                 " workers, which a server that does nothing has held on this machine ("
                 a href={ "../../" (ceiling.run) "/data/report.html" } data-run=(ceiling.run) { (ceiling.run) } ")."
-            } @else if speaks_http(inputs.record) {
-                "not measured on this machine: " code { (COMMAND) }
             } @else {
-                "not known, because the server that does nothing speaks HTTP only."
+                "not measured on this machine: " code { (command(protocol(inputs.record))) }
             }
         }
     }

@@ -58,8 +58,8 @@ pub struct Inputs<'a> {
     pub events: &'a [Marked],
     /// The text of the plan.
     pub plan_toml: &'a str,
-    /// What the candidate printed around the first error.
-    pub log: Option<&'a LogExcerpt>,
+    /// What the candidate printed around the first error, on each machine.
+    pub logs: &'a [&'a LogExcerpt],
     /// The most that the generator has shown on its machine.
     pub ceiling: Option<Ceiling>,
 }
@@ -103,7 +103,7 @@ pub fn page(inputs: &Inputs<'_>) -> String {
         main {
             (charts(&requests, &monitors, &events, thinned_s))
             (tables::steps(inputs.summary))
-            (tables::errors(&inputs.summary.errors, inputs.log))
+            (tables::errors(&inputs.summary.errors, inputs.logs))
             (facts::machines(inputs.record, inputs.summary))
             (facts::record(inputs))
         }

@@ -106,7 +106,8 @@ fn time_cells((name, times): (&str, &Times)) -> Markup {
 }
 
 /// What went wrong, by kind, and what the candidate printed around the first of it.
-pub(super) fn errors(errors: &[ErrorTally], log: Option<&LogExcerpt>) -> Markup {
+pub(super) fn errors(errors: &[ErrorTally], logs: &[&LogExcerpt]) -> Markup {
+    let logs = logs.iter().filter(|log| !log.lines.is_empty());
     html! {
         section id="errors" {
             h2 { "Errors" }
@@ -132,9 +133,12 @@ pub(super) fn errors(errors: &[ErrorTally], log: Option<&LogExcerpt>) -> Markup 
                     }
                 }))
             }
-            @if let Some(LogExcerpt { at_s, lines }) = log.filter(|log| !log.lines.is_empty()) {
-                h3 { "What the candidate printed around " (instant(*at_s)) }
-                pre { (lines.join("\n")) }
+            @for log in logs {
+                h3 {
+                    "What the candidate printed around " (instant(log.at_s))
+                    @if let Some(source) = &log.source { " (" (source) ")" }
+                }
+                pre { (log.lines.join("\n")) }
             }
         }
     }

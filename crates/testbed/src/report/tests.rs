@@ -17,7 +17,7 @@ struct Run {
     monitors: Vec<Samples>,
     events: Vec<Marked>,
     plan_toml: String,
-    log: Option<LogExcerpt>,
+    logs: Vec<LogExcerpt>,
     ceiling: Option<Ceiling>,
 }
 
@@ -106,7 +106,7 @@ impl Run {
             }],
             events: vec![Marked { at_s: 1.0, what: text() }],
             plan_toml: text(),
-            log: Some(LogExcerpt { at_s: 1.5, lines: vec![text(), "2 < 3".to_owned()] }),
+            logs: vec![LogExcerpt { at_s: 1.5, lines: vec![text(), "2 < 3".to_owned()], source: None }],
             ceiling: None,
         }
     }
@@ -120,7 +120,7 @@ impl Run {
             monitors: &self.monitors,
             events: &self.events,
             plan_toml: &self.plan_toml,
-            log: self.log.as_ref(),
+            logs: &self.logs.iter().collect::<Vec<_>>(),
             ceiling: self.ceiling.clone(),
         })
     }
@@ -191,7 +191,9 @@ fn the_generators_ceiling_is_named_with_its_run_or_with_what_measures_it() {
     assert!(page.contains("<a href=\"../../2026-01-15T093000Z-get/data/report.html\""));
     run.ceiling = None;
     run.record.candidate.url = "redis://127.0.0.1:6379".to_owned();
-    assert!(run.page().contains("the server that does nothing speaks HTTP only"));
+    let missing =
+        "not measured on this machine: <code>penates testbed find records-90-10 --candidate null-redis</code>";
+    assert!(run.page().contains(missing));
 }
 
 #[test]
@@ -269,6 +271,11 @@ fn what_the_candidate_printed_around_the_first_error_is_beside_the_errors() {
     let mut run = Run::named("some text", 10);
     let page = run.page();
     assert!(page.contains("<pre>some text\n2 &lt; 3</pre>"), "{page}");
-    run.log = None;
+    let elsewhere = LogExcerpt { source: Some(HOSTILE.to_owned()), ..run.logs[0].clone() };
+    run.logs.push(elsewhere);
+    let page = run.page();
+    assert_eq!(page.matches("<h3>What the candidate printed around ").count(), 2, "{page}");
+    assert!(page.contains(" (&lt;/script&gt;") && !page.contains("<script>alert"), "{page}");
+    run.logs.clear();
     assert!(!run.page().contains("What the candidate printed"));
 }

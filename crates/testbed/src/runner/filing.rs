@@ -90,11 +90,14 @@ impl Runner<'_> {
         let (saturated, reasons) = self.saturated(judgement.verdict, sampled.as_ref(), &elsewhere);
         judgement.reasons.extend(reasons);
         let first_error_us = measured.first_error_us.filter(|_| judgement.verdict != Verdict::Held);
-        let excerpt = |(at_us, running): (i64, &RunningCandidate)| {
-            LogExcerpt::around(running.log(), &log_lengths, at_us as f64 / 1e6).ok()
+        let first_error_s = first_error_us.map(|at_us| at_us as f64 / 1e6);
+        let excerpt = |(at_s, running): (f64, &RunningCandidate)| {
+            LogExcerpt::around(&File::open(running.log()).ok()?, &log_lengths, at_s).ok()
         };
-        let excerpt = first_error_us.zip(work.running.as_ref()).and_then(excerpt);
-        let outcome = Outcome { judgement, summary: measured.summary, saturated, log: excerpt };
+        let log = first_error_s.zip(work.running.as_ref()).and_then(excerpt);
+        let logs_around = |at_s| elsewhere.iter().flat_map(move |sampled| sampled.logs_around(at_s));
+        let logs_elsewhere = first_error_s.map(|at_s| logs_around(at_s).collect()).unwrap_or_default();
+        let outcome = Outcome { judgement, summary: measured.summary, saturated, log, logs_elsewhere };
 
         run.add("plan.toml", plan.to_toml().as_bytes())?;
         for (name, text) in &self.inputs.scenarios {
@@ -142,7 +145,7 @@ impl Runner<'_> {
             monitors: &sampled.into_iter().chain(elsewhere).map(|sampled| sampled.samples).collect::<Vec<_>>(),
             events: &marks,
             plan_toml: &plan.to_toml(),
-            log: outcome.log.as_ref(),
+            logs: &outcome.logs().collect::<Vec<_>>(),
             ceiling: report::Ceiling::find(self.archive, &record),
         });
         run.add("report.html", page.as_bytes())?;

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use super::work::Work;
 use super::{Measured, Runner, RunnerError};
 use crate::archive::CANDIDATE;
-use crate::beside::{self, EventRecord, Lengths};
+use crate::beside::{self, EventRecord, Lengths, LogExcerpt};
 use crate::coordinator::{Collected, Coordinator, RunError, WorkerPlace};
-use crate::monitor::{self, CgroupWatch, MetricsSource, MonitorError, Watch, Watcher};
+use crate::monitor::{self, CgroupWatch, MetricsSource, MonitorError, ShippedLog, Watch, Watcher};
 use crate::record::{Machine, WorkerRecord};
 use crate::samples::{Marked, Samples};
 
@@ -32,12 +32,20 @@ pub(super) struct Sampled {
     pub samples: Samples,
     /// The machine that was watched.
     pub machine: Machine,
+    /// Logs of the candidate there, if that is another machine.
+    pub logs: Vec<ShippedLog>,
 }
 
 impl Sampled {
     fn new(name: String, csv: PathBuf, machine: Machine) -> Result<Self, MonitorError> {
         let file = File::open(&csv).map_err(csv::Error::from)?;
-        Ok(Self { samples: monitor::read(&name, file)?, name, csv, machine })
+        Ok(Self { samples: monitor::read(&name, file)?, name, csv, machine, logs: Vec::new() })
+    }
+
+    /// What the logs say around an instant, in seconds since the start instant.
+    pub fn logs_around(&self, at_s: f64) -> impl Iterator<Item = LogExcerpt> {
+        let source = |log: &ShippedLog| format!("{}: {}", self.machine.name, log.name);
+        self.logs.iter().filter_map(move |log| log.kept.around(at_s, source(log)))
     }
 }
 
@@ -128,8 +136,9 @@ impl Runner<'_> {
                 let start = start.wait_for(Option::is_some).await.ok().and_then(|start| *start);
                 let name = format!("{number}-{}", plain(&watcher.machine.name));
                 let (file, csv) = samples_file(work.folder.path(), &name).map_err(|error| error.to_string())?;
-                watcher.watch(start.unwrap_or_else(Instant::now), is_over, file).await?;
-                Sampled::new(name, csv, watcher.machine.clone()).map_err(|error| error.to_string())
+                let logs = watcher.watch(start.unwrap_or_else(Instant::now), is_over, file).await?;
+                let sampled = Sampled::new(name, csv, watcher.machine.clone()).map_err(|error| error.to_string())?;
+                Ok(Sampled { logs, ..sampled })
             }
         });
         let watching = join_all(watching);

@@ -21,6 +21,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 
 pub use check::{Answer, Head};
 pub use request::{HttpRequest, Outgoing};
@@ -39,7 +40,8 @@ use template::{Names, Template};
 const OF_EVERY_USER: [&str; 3] = ["user", "seed", "round"];
 
 /// What requests are sent by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// HTTP
     Http,

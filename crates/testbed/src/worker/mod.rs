@@ -53,6 +53,7 @@ use connection::Connector;
 use fill::Filling;
 use generator::{Arrivals, Generator};
 use log::Log;
+pub(crate) use resp::Extent;
 pub use resp::RespConnection;
 use stall::StallMeter;
 pub use target::Target;

@@ -112,19 +112,21 @@ impl RespConnection {
     }
 }
 
-/// How far an answer reaches, as far as it was received: the decoder begins anew each time, and its
-/// depth has no bound.
+/// How far an answer or a request reaches, as far as it was received: the decoder begins anew each time,
+/// and its depth has no bound.
 #[derive(Debug, Default)]
-struct Extent {
+pub(crate) struct Extent {
     /// What was looked at.
     at: usize,
-    /// How many items are missing in each array that is open; the first is the answer itself.
+    /// How many bytes after it were looked at without an end of their line.
+    without_end: usize,
+    /// How many items are missing in each array that is open; the first is the message itself.
     missing: Option<Vec<u64>>,
 }
 
 impl Extent {
-    /// Whether the answer is whole; `None`: it is no RESP, or arrays are too deep.
-    fn is_whole(&mut self, received: &[u8]) -> Option<bool> {
+    /// Whether the message is whole; `None`: it is no RESP, or arrays are too deep.
+    pub(crate) fn is_whole(&mut self, received: &[u8]) -> Option<bool> {
         let missing = self.missing.get_or_insert_with(|| vec![1]);
         loop {
             while missing.last() == Some(&0) {
@@ -132,10 +134,12 @@ impl Extent {
             }
             let Some(left) = missing.last_mut() else { return Some(true) };
             let rest = received.get(self.at..)?;
-            let Some(line_bytes) = rest.windows(2).position(|end| end == b"\r\n") else {
-                // A line without an end is bounded like an answer.
+            let Some(end) = rest.get(self.without_end..)?.windows(2).position(|end| end == b"\r\n") else {
+                // It is bounded like an answer. Its last byte may be the half of an end.
+                self.without_end = rest.len().saturating_sub(1);
                 return Some(false);
             };
+            let line_bytes = self.without_end + end;
             let (kind, line) = rest[..line_bytes].split_first()?;
             let len = || std::str::from_utf8(line).ok()?.parse::<i64>().ok();
             let (item_bytes, items) = match kind {
@@ -152,7 +156,7 @@ impl Extent {
                 return Some(false);
             }
             *left -= 1;
-            self.at += whole_bytes;
+            (self.at, self.without_end) = (self.at + whole_bytes, 0);
             if items > 0 {
                 missing.push(items);
                 if missing.len() > DEPTH_MAX {
@@ -216,6 +220,16 @@ mod tests {
             }
             assert_eq!(extent.is_whole(answer.as_bytes()), Some(true), "{answer:?}");
         }
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_looked_at_once_however_many_pieces_it_comes_in() {
+        let mut extent = Extent::default();
+        assert_eq!(extent.is_whole(b"+aaaaaa"), Some(false));
+        // Nobody looks again at what was there before, even if it had an end now.
+        assert_eq!(extent.is_whole(b"+a\r\naaabb"), Some(false));
+        assert_eq!(extent.is_whole(b"+a\r\naaabb\r"), Some(false));
+        assert_eq!(extent.is_whole(b"+a\r\naaabb\r\n"), Some(true));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 /// The places of a connection for requests.
 #[derive(Clone)]
@@ -14,6 +14,8 @@ struct State {
     /// How many the server allows now.
     allowed: Box<dyn Fn() -> usize>,
     used: Cell<usize>,
+    /// Held by the one that takes the next place. It goes to those that wait in their order.
+    turn: Mutex<()>,
     freed: Notify,
 }
 
@@ -23,12 +25,15 @@ pub struct Slot(Slots);
 impl Slots {
     /// Places of which so many are allowed.
     pub fn new(allowed: impl Fn() -> usize + 'static) -> Self {
-        Self(Rc::new(State { allowed: Box::new(allowed), used: Cell::new(0), freed: Notify::new() }))
+        let (turn, freed) = (Mutex::new(()), Notify::new());
+        Self(Rc::new(State { allowed: Box::new(allowed), used: Cell::new(0), turn, freed }))
     }
 
     /// Waits for a place, in the order of those that wait.
     pub async fn take(&self) -> Slot {
         let state = &self.0;
+        // A place may be free before the one that waits for it runs again: a later one is behind it.
+        let _turn = state.turn.lock().await;
         while state.used.get() >= (state.allowed)() {
             state.freed.notified().await;
         }
@@ -41,7 +46,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let state = &self.0.0;
         state.used.set(state.used.get() - 1);
-        // One that has gone meanwhile passes it on.
+        // If nobody waits yet, the next one that does looks again at once.
         state.freed.notify_one();
     }
 }
@@ -66,5 +71,20 @@ mod tests {
         assert!(slots.take().now_or_never().is_none());
         drop((two, fourth));
         assert!(slots.take().now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_place_goes_to_the_first_that_waits_although_a_later_one_asks_before_it_runs_again() {
+        let slots = Slots::new(|| 1);
+        let first = slots.take().await;
+        let mut second = Box::pin(slots.take());
+        assert!(second.as_mut().now_or_never().is_none());
+        drop(first);
+        let mut third = Box::pin(slots.take());
+        assert!(third.as_mut().now_or_never().is_none(), "the second has waited longer");
+        let second = second.as_mut().now_or_never();
+        assert!(second.is_some() && third.as_mut().now_or_never().is_none());
+        drop(second);
+        assert!(third.as_mut().now_or_never().is_some());
     }
 }

@@ -2,7 +2,7 @@
 //! the candidate.
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::support::{TOKEN, is_installed, ok, runner_of, serve, worker};
@@ -165,6 +165,16 @@ async fn monitor(token: &str) -> (tokio::task::JoinHandle<()>, String) {
 
 /// A monitor of a machine that is described so, and its address. `others`: it samples what others use.
 async fn monitor_of(token: &str, machine: Machine, others: bool) -> (tokio::task::JoinHandle<()>, String) {
+    monitor_with(token, machine, others, Vec::new()).await
+}
+
+/// The same of a monitor that follows logs.
+async fn monitor_with(
+    token: &str,
+    machine: Machine,
+    others: bool,
+    logs: Vec<PathBuf>,
+) -> (tokio::task::JoinHandle<()>, String) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let monitor = RemoteMonitor {
@@ -181,6 +191,7 @@ async fn monitor_of(token: &str, machine: Machine, others: bool) -> (tokio::task
             // So its samples are longer than what a stranger may send.
             interval: Duration::from_millis(20),
         },
+        logs,
     };
     (tokio::spawn(async move { match monitor.serve(listener, |_| {}).await {} }), address)
 }
@@ -217,10 +228,20 @@ async fn a_monitor_elsewhere_samples_the_same_time_and_one_that_is_lost_makes_th
 
 /// Makes a run of a server that answers nothing but 404. Monitors watch it elsewhere.
 async fn run_elsewhere(folder: &Path, monitors: &[String]) -> Filed {
-    let address = serve(async |_| {
+    run_elsewhere_with(folder, monitors, || {}).await
+}
+
+/// The same of a server that does something at each request.
+async fn run_elsewhere_with(
+    folder: &Path,
+    monitors: &[String],
+    at_request: impl Fn() + Clone + Send + Sync + 'static,
+) -> Filed {
+    let address = serve(move |_| {
+        at_request();
         let mut answer = ok();
         *answer.status_mut() = http::StatusCode::NOT_FOUND;
-        answer
+        std::future::ready(answer)
     })
     .await;
     let plan = "name = \"elsewhere\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
@@ -251,6 +272,32 @@ async fn what_was_saturated_on_the_machine_of_a_monitor_elsewhere_is_named_with_
     let reasons = filed.outcome.judgement.reasons.join("\n");
     assert!(reasons.contains("memory (node-2/../x), from second "), "{reasons}");
     assert_eq!(filed.record.beside.monitors[0].busy_during, None, "this monitor does not tell others apart");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_logs_that_a_monitor_elsewhere_follows_have_what_was_printed_around_the_first_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let [log, silent, missing] = ["server.log", "silent.log", "missing.log"].map(|name| folder.path().join(name));
+    fs::write(&log, "long ago\n").unwrap();
+    fs::write(&silent, "long ago\n").unwrap();
+    let logs = vec![log.clone(), silent, missing.clone()];
+    let (_kept, address) = monitor_with(TOKEN, Machine::find(None), false, logs).await;
+    let path = log.clone();
+    let filed = run_elsewhere_with(folder.path(), &[address], move || {
+        let mut log = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        std::io::Write::write_all(&mut log, b"no such page\n").unwrap();
+    })
+    .await;
+    let [found] = filed.outcome.logs_elsewhere.as_slice() else { panic!("{:?}", filed.outcome.logs_elsewhere) };
+    assert_eq!(found.source, Some(format!("node-2/../x: {}", log.display())));
+    assert!(!found.lines.is_empty() && found.lines.iter().all(|line| line == "no such page"), "{found:?}");
+    let kept = testbed::archive::ArchivedRun::at(&filed.folder).outcome().unwrap();
+    assert_eq!((kept.log, kept.logs_elsewhere.as_slice()), (None, std::slice::from_ref(found)));
+    let report = fs::read_to_string(filed.folder.join("data/report.html")).unwrap();
+    assert!(report.contains(&format!(" (node-2/../x: {})</h3><pre>no such page", log.display())));
+    let wanted = format!("{}: No such file or directory", missing.display());
+    let not_sampled = &filed.record.beside.monitors[0].not_sampled;
+    assert!(not_sampled.len() == 1 && not_sampled[0].starts_with(&wanted), "{not_sampled:?}");
 }
 
 /// A process that computes until this value goes, and is no descendant of this one.
@@ -422,12 +469,14 @@ async fn a_run_with_errors_has_what_the_candidate_printed_around_the_first_of_th
     assert!(log.lines.len() <= 20 && log.lines.iter().any(|line| line.contains("404")), "{log:?}");
     let kept = testbed::archive::ArchivedRun::at(&filed.folder).outcome().unwrap();
     assert_eq!(kept.log.as_ref(), Some(log));
-    if filed.outcome.judgement.verdict == Verdict::Failed {
-        let reasons = filed.outcome.judgement.reasons.join("\n");
-        assert!(reasons.contains("aturated"), "what was the limit, or that nothing was: {reasons}");
-    }
-    let held = run(folder.path(), "", "").await.unwrap();
-    assert!(held.outcome.judgement.verdict != Verdict::Held || held.outcome.log.is_none());
+    let (verdict, reasons) = (filed.outcome.judgement.verdict, filed.outcome.judgement.reasons.join("\n"));
+    // On a busy machine a run may be void. Then nothing is said if nothing was the limit.
+    assert!(matches!(verdict, Verdict::Failed | Verdict::Void), "{verdict:?}: {reasons}");
+    let is_said = verdict == Verdict::Failed || !filed.outcome.saturated.is_empty();
+    assert_eq!(reasons.contains("aturated"), is_said, "what was the limit, or that nothing was: {reasons}");
+    let quiet = run(folder.path(), "", "").await.unwrap().outcome;
+    let has_errors = quiet.judgement.verdict != Verdict::Held && !quiet.summary.errors.is_empty();
+    assert_eq!(quiet.log.is_some(), has_errors, "{:?}: {:?}", quiet.judgement, quiet.log);
 }
 
 #[tokio::test(flavor = "multi_thread")]

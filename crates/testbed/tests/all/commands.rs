@@ -5,10 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::support::{Run, is_installed};
+use crate::support::{Run, is_installed, runner_of, worker};
 use testbed::inputs::Inputs;
+use testbed::null::Null;
 use testbed::plan::Plan;
+use testbed::results::Verdict;
+use testbed::runner::Runner;
 use testbed::tally::Measured;
+use testbed::wire::Progress;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -166,6 +170,43 @@ async fn users_have_connections_of_their_own_unless_the_plan_says_otherwise() {
         let found = connections.load(Ordering::Relaxed);
         assert!(wanted.contains(&found), "{keep}: {found}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_of_records_is_done_by_the_server_that_does_nothing_and_reports_have_that_ceiling() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(Null::redis(Duration::ZERO).serve(listener));
+    // Each scenario of records has its users: they are drawn by the seed, so they are always the same.
+    let plan = "name = \"records\"\nworkers = 1\nconnections = { keep = \"worker\" }\n\
+                scenarios = [{ scenario = \"records-read\" }, { scenario = \"records-write\" }]\n\
+                fill = { scenario = \"records-fill\", units = 100 }\n\
+                load = { shape = \"constant\", rate = 100, duration = \"500ms\" }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), folder.path()).unwrap();
+    let (archive, ignore) = (folder.path().join("archive"), |_: u32, _: Progress| {});
+    let url = format!("redis://{address}");
+    let run = async || {
+        let measured = testbed::runner::Measured::Url(url.clone(), None);
+        let runner = Runner { measured, ..runner_of(&inputs, address, &archive, &ignore) };
+        runner.run(vec![worker()]).await.unwrap()
+    };
+    let (first, second) = (run().await, run().await);
+    let all = &first.outcome.summary.all;
+    assert_eq!((all.due, all.done, all.failed), (all.sent, all.due, 0), "{:?}", first.outcome.summary.errors);
+    let due: Vec<_> = first.outcome.summary.steps.iter().map(|step| (step.step.as_str(), step.tally.due)).collect();
+    assert!(due.len() == 3 && due.iter().all(|(_, due)| *due > 0), "{due:?}");
+    assert_eq!(first.record.beside.fill.as_ref().unwrap().summary.all.done, 100);
+    let program = &first.record.candidate.program;
+    assert_eq!((program.name.as_str(), program.version.as_str()), ("null-redis", env!("CARGO_PKG_VERSION")));
+
+    let report = std::fs::read_to_string(second.folder.join("data/report.html")).unwrap();
+    // A machine that is busy with other tests may make the generator late.
+    let wanted = match first.outcome.judgement.verdict {
+        Verdict::Held => format!("href=\"../../{}/data/report.html\"", first.record.id),
+        _ => "penates testbed find records-90-10 --candidate null-redis".to_owned(),
+    };
+    assert!(report.contains(&wanted), "{wanted}");
 }
 
 #[test]

@@ -193,6 +193,32 @@ fn each_run_has_the_ceiling_of_its_generator_as_soon_as_that_was_measured() {
 }
 
 #[test]
+fn a_run_over_the_redis_protocol_has_the_ceiling_of_that_protocol() {
+    let of = |name, scheme, day, rate| Invented {
+        candidate: (name, "0.1.0", "7dd939412ab8c1d05e6f"),
+        scheme,
+        day,
+        rate,
+        ..Invented::default()
+    };
+    let (of_http, of_redis) = (of("null", "http", 2, 300), of("null-redis", "redis", 3, 200));
+    let place = Place::with(&[of("penates", "http", 0, 60), of("redis", "redis", 1, 60), of_http]);
+    place.publish();
+    let missing = "not measured on this machine: penates testbed find records-90-10 --candidate null-redis";
+    assert!(place.page().contains(missing));
+    // The faster one over HTTP says nothing of it.
+    assert!(place.runs()[1]["ceiling"].is_null());
+    add(&place.archive(), &of_redis).unwrap();
+    place.publish();
+    let ceilings: Vec<_> = place.runs().iter().map(|run| run["ceiling"]["run"].clone()).collect();
+    let [http, redis] = ["2026-01-17T093000Z-ingest", "2026-01-18T093000Z-ingest"];
+    assert_eq!(ceilings, [redis, http, redis, http]);
+    let report = fs::read_to_string(place.out().join("runs/2026-01-16T093000Z-ingest/report.html")).unwrap();
+    assert!(report.contains(&format!("href=\"../../{redis}/data/report.html\"")));
+    assert!(!place.page().contains(missing));
+}
+
+#[test]
 fn a_portal_is_continued_and_unchanged_runs_are_kept() {
     let place = Place::with(&[Invented::default(), Invented { day: 1, ..Invented::default() }]);
     place.publish();

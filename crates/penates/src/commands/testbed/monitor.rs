@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use testbed::beside::{LOGS_MAX, check_log};
 use testbed::monitor::{CgroupWatch, MetricsSource, NodeSource, RemoteMonitor, Settings, Watch};
 use testbed::record::Machine;
 use tokio::net::TcpListener;
@@ -15,8 +16,9 @@ use crate::output::Output;
 
 /// Arguments of `penates testbed monitor`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  penates testbed monitor --listen 10.0.0.8:7401 --token-file worker.token --pid 4711 --data /srv/penates")]
+#[command(after_help = "Examples:
+  penates testbed monitor --listen 10.0.0.8:7401 --token-file worker.token --pid 4711 --data /srv/penates
+  penates testbed monitor --listen 10.0.0.8:7401 --token-file worker.token --log /var/log/penates.log")]
 pub struct MonitorArgs {
     /// Where coordinators reach it.
     #[arg(long, value_name = "ADDRESS")]
@@ -41,9 +43,22 @@ pub struct MonitorArgs {
     /// Nodes have the names node1, node2 and so on.
     #[arg(long, value_name = "URL")]
     jolokia: Vec<String>,
+    /// A log of the candidate to follow; may be repeated. A run that fails has its lines around the first
+    /// error. Whoever knows the token gets what is added to it while a load runs.
+    #[arg(long, value_name = "FILE")]
+    log: Vec<PathBuf>,
 }
 
 impl MonitorArgs {
+    /// The logs that are followed.
+    fn logs(&self) -> Result<Vec<PathBuf>, CliError> {
+        if self.log.len() > LOGS_MAX {
+            return Err(CliError::Usage(format!("--log: at most {LOGS_MAX} logs")));
+        }
+        let refused = self.log.iter().find_map(|log| check_log(log).err());
+        refused.map_or(Ok(self.log.clone()), |why| Err(CliError::Usage(format!("--log: {why}"))))
+    }
+
     /// What is sampled.
     fn settings(self) -> Settings {
         let watch = |pid: &u32| match self.pid.as_slice() {
@@ -72,12 +87,13 @@ pub async fn run(args: MonitorArgs) -> anyhow::Result<()> {
     if token.is_empty() {
         return Err(CliError::Usage("the file of --token-file has no token".to_owned()).into());
     }
-    let listen = args.listen;
+    let (listen, logs) = (args.listen, args.logs()?);
     let monitor = RemoteMonitor {
         token,
         program: super::measure::program()?,
         machine: Machine::find(args.data.as_deref()),
         settings: args.settings(),
+        logs,
     };
     let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
     let mut output = Output::stdout();
@@ -88,22 +104,39 @@ pub async fn run(args: MonitorArgs) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    fn args(pid: &[u32], log: &[PathBuf]) -> MonitorArgs {
+        MonitorArgs {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            token_file: PathBuf::new(),
+            pid: pid.to_vec(),
+            cgroup: None,
+            data: None,
+            metrics: None,
+            jolokia: vec!["http://127.0.0.1:1/jolokia".to_owned()],
+            log: log.to_vec(),
+        }
+    }
+
+    #[test]
+    fn logs_that_are_missing_no_files_or_too_many_are_refused_before_anybody_is_served() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("server.log");
+        let logs = |logs: &[PathBuf]| args(&[], logs).logs();
+        let refused = |logs: &[PathBuf]| args(&[], logs).logs().unwrap_err().to_string();
+        assert_eq!(refused(std::slice::from_ref(&log)), format!("--log: there is no file {}", log.display()));
+        std::fs::write(&log, "").unwrap();
+        assert_eq!(logs(std::slice::from_ref(&log)).unwrap(), std::slice::from_ref(&log));
+        let both = [log.clone(), folder.path().to_owned()];
+        assert!(refused(&both).ends_with(" cannot be followed: it is no plain file"), "{}", refused(&both));
+        assert_eq!(refused(&vec![log; LOGS_MAX + 1]), "--log: at most 16 logs");
+    }
 
     #[test]
     fn a_monitor_samples_what_others_use_only_if_it_knows_the_processes_of_the_candidate() {
-        let settings = |pid: &[u32]| {
-            let args = MonitorArgs {
-                listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-                token_file: PathBuf::new(),
-                pid: pid.to_vec(),
-                cgroup: None,
-                data: None,
-                metrics: None,
-                jolokia: vec!["http://127.0.0.1:1/jolokia".to_owned()],
-            };
-            args.settings()
-        };
+        let settings = |pid: &[u32]| args(pid, &[]).settings();
         assert!(!settings(&[]).others);
         assert!(settings(&[7]).others);
         let names: Vec<_> = settings(&[7, 8]).watches.into_iter().map(|watch| watch.name).collect();

@@ -55,6 +55,7 @@ fn show(filed: &Filed, form: OutputArgs) -> anyhow::Result<()> {
             "summary": outcome.summary,
             "saturated": outcome.saturated,
             "log": outcome.log,
+            "logs_elsewhere": outcome.logs_elsewhere,
         }))?;
         return output.finish();
     }
@@ -65,8 +66,9 @@ fn show(filed: &Filed, form: OutputArgs) -> anyhow::Result<()> {
     let rate = outcome.summary.done_per_s;
     output.line(format!("\nVerdict: {} ({rate:.1} requests per second)", word(outcome.judgement.verdict)))?;
     outcome.judgement.reasons.iter().try_for_each(|reason| output.line(format!("- {reason}")))?;
-    if let Some(log) = outcome.log.as_ref().filter(|log| !log.lines.is_empty()) {
-        output.line(format!("\nWhat the candidate printed around the first error, at {:.3} s:", log.at_s))?;
+    for log in outcome.logs().filter(|log| !log.lines.is_empty()) {
+        let source = log.source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
+        output.line(format!("\nWhat the candidate printed around the first error, at {:.3} s{source}:", log.at_s))?;
         log.lines.iter().try_for_each(|line| output.line(format!("    {line}")))?;
         output.line("")?;
     }

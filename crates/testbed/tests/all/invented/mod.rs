@@ -23,6 +23,8 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 pub struct Invented {
     /// The candidate's name, version and commit.
     pub candidate: (&'static str, &'static str, &'static str),
+    /// The scheme of its address.
+    pub scheme: &'static str,
     /// Days after the first run.
     pub day: i64,
     pub nodes: u32,
@@ -43,6 +45,7 @@ impl Default for Invented {
     fn default() -> Self {
         Self {
             candidate: ("penates", "0.1.0", "7dd939412ab8c1d05e6f0a1b2c3d4e5f60718293"),
+            scheme: "http",
             day: 0,
             nodes: 1,
             workers: 2,
@@ -95,7 +98,8 @@ pub fn add(archive: &Path, run: &Invented) -> Result<PathBuf> {
         Verdict::Void => vec!["The generator was late.".to_owned()],
     };
     let judgement = Judgement { verdict: run.verdict, reasons };
-    let outcome = Outcome { judgement, summary: measured.summary, saturated: Vec::new(), log: None };
+    let summary = measured.summary;
+    let outcome = Outcome { judgement, summary, saturated: Vec::new(), log: None, logs_elsewhere: Vec::new() };
     let mut writer = RunWriter::create(archive, &record.id)?;
     writer.add("plan.toml", run.plan().as_bytes())?;
     writer.add_json("record.json", &record)?;
@@ -110,7 +114,7 @@ pub fn add(archive: &Path, run: &Invented) -> Result<PathBuf> {
         monitors: &[],
         events: &[],
         plan_toml: &run.plan(),
-        log: outcome.log.as_ref(),
+        logs: &outcome.logs().collect::<Vec<_>>(),
         ceiling: report::Ceiling::find(archive, &record),
     });
     writer.add("report.html", run.report.map_or(page.as_bytes(), str::as_bytes))?;
@@ -227,7 +231,7 @@ impl Invented {
             testbed: testbed.clone(),
             candidate: CandidateRecord {
                 program: program(name, version, commit),
-                url: format!("http://127.0.0.1:{port}/"),
+                url: format!("{}://127.0.0.1:{port}/", self.scheme),
                 command: Some(command.split(' ').map(str::to_owned).collect()),
                 configuration: self
                     .is_traceable
