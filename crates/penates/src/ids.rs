@@ -61,13 +61,38 @@ fn id_in(line: &str) -> Option<String> {
     Some(object["id"].as_str()?.to_owned())
 }
 
-/// The text of a file; `-` is standard input.
+/// The text of a file without the byte order mark that some programs write first; `-` is standard
+/// input.
 fn read_text(file: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
     if file == Path::new("-") {
-        let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("reading standard input")?;
-        return Ok(text);
+    } else {
+        let unreadable =
+            |error: std::io::Error| CliError::Usage(format!("the list {} cannot be read: {error}", file.display()));
+        text = std::fs::read_to_string(file).map_err(unreadable)?;
     }
-    std::fs::read_to_string(file)
-        .map_err(|error| CliError::Usage(format!("the list {} cannot be read: {error}", file.display())).into())
+    if text.starts_with('\u{feff}') {
+        text.remove(0);
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_id() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("ids.txt");
+        for first in ["b.2", "{\"id\": \"b.2\"}"] {
+            std::fs::write(&list, format!("\u{feff}{first}\r\na.1\r\n")).unwrap();
+            let args = IdArgs { ids: Vec::new(), ids_file: Some(list.clone()) };
+            for ids in [read_ids(&list).unwrap(), args.volumes().unwrap()] {
+                assert_eq!(ids.iter().map(VolumeId::as_str).collect::<Vec<_>>(), ["b.2", "a.1"], "{first}");
+            }
+        }
+    }
 }

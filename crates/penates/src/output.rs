@@ -49,14 +49,14 @@ impl Output {
         self.line(line)
     }
 
-    /// Writes an object, one field per line.
+    /// Writes an object, one field per line. Control characters become spaces.
     pub fn fields(&mut self, object: &Value) -> anyhow::Result<()> {
         let fields = flatten(object);
         let width = fields.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
-        fields.iter().try_for_each(|(key, value)| self.line(format!("{key:<width$}  {value}")))
+        fields.iter().try_for_each(|(key, value)| self.line(in_line(&format!("{key:<width$}  {value}"))))
     }
 
-    /// Writes rows under headings, aligned.
+    /// Writes rows under headings, aligned. Control characters become spaces.
     pub fn table(&mut self, headings: &[&str], rows: &[Vec<String>]) -> anyhow::Result<()> {
         let width = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
@@ -66,7 +66,7 @@ impl Output {
         let headings = headings.iter().map(|heading| heading.to_uppercase()).collect();
         std::iter::once(&headings).chain(rows).try_for_each(|row: &Vec<String>| {
             let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
-            self.line(cells.collect::<Vec<_>>().join("  ").trim_end())
+            self.line(in_line(&cells.collect::<Vec<_>>().join("  ")).trim_end())
         })
     }
 
@@ -129,6 +129,12 @@ pub fn cell(value: &Value) -> String {
     }
 }
 
+/// A text from outside as a part of a line. It must not command the terminal: control characters
+/// become spaces.
+pub fn in_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
 /// A number of bytes for people, in decimal units, like the progress bars.
 pub fn human_bytes(len_bytes: u64) -> String {
     bytesize::ByteSize::b(len_bytes).display().si().to_string()
@@ -139,6 +145,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_text_from_outside_commands_no_terminal() {
+        assert_eq!(in_line("red \u{1b}[31m\u{9b}2J\nend"), "red  [31m 2J end");
+    }
 
     #[test]
     fn nested_fields_are_shown_under_dotted_names_and_null_is_left_out() {

@@ -180,9 +180,13 @@ async fn report_volume(client: &Client, args: &HistoryArgs) -> anyhow::Result<()
 }
 
 /// The address of the list of a volume's versions.
-pub fn volume_versions(volume: &str) -> anyhow::Result<String> {
-    let id = VolumeId::parse(volume).map_err(|error| CliError::Usage(error.to_string()))?;
-    Ok(format!("/volumes/{}/versions/", client::segment(&id)))
+pub(super) fn volume_versions(volume: &str) -> anyhow::Result<String> {
+    Ok(format!("/volumes/{}/versions/", client::segment(&volume_id(volume)?)))
+}
+
+/// The id of a volume, as it is given.
+pub(super) fn volume_id(volume: &str) -> anyhow::Result<VolumeId> {
+    VolumeId::parse(volume).map_err(|error| CliError::Usage(error.to_string()).into())
 }
 
 /// The name and the time of the version in a line of a TimeMap (RFC 7089, section 5).

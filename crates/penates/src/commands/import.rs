@@ -1,9 +1,11 @@
 //! `penates import`
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context;
 use clap::Args;
+use futures::{StreamExt, future, stream};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{JobsArgs, OutputArgs, WriteArgs};
@@ -40,7 +42,7 @@ pub struct ImportArgs {
     #[arg(long)]
     dry_run: bool,
     /// Write failures to this file: one JSON object per line, with path, id, kind and reason. If the
-    /// import ends early, the file has what was not tried, too.
+    /// import ends early, the file has what was not tried, too: a folder as a whole.
     #[arg(long, value_name = "FILE")]
     failed: Option<PathBuf>,
     /// How many at once.
@@ -106,9 +108,20 @@ async fn import(
         wanted.clone().measure(move |zip_bytes| meter.expect(zip_bytes));
     }
     let ingest = Ingest { target, mode: args.mode(), jobs: args.jobs.count(target.jobs_per_processor()), meter, stop };
-    let ended = ingest.run(wanted.sources(), &mut failed).await;
+    // All of them have begun once no more are found.
+    let begun = AtomicUsize::new(0);
+    let found = wanted.clone().placed_sources().map(Some).chain(stream::iter([None]));
+    let sources = found.filter_map(|found| {
+        let count = found.as_ref().map_or(usize::MAX, |(place, _)| place + 1);
+        begun.store(count, Ordering::Relaxed);
+        future::ready(found.map(|(_, source)| source))
+    });
+    let ended = ingest.run(sources, &mut failed).await;
     ingest.meter.clear();
     let summary = ended?;
+    if summary.interrupted || summary.given_up {
+        failed.skip(&wanted.rest(begun.into_inner()))?;
+    }
     failed.finish()?;
     Ok(summary)
 }

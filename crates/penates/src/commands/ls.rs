@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use audit::form::csv_cell;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hathi::VolumeId;
@@ -16,7 +17,7 @@ use volumes::find::Field;
 use crate::cli::{OutputArgs, ReachArgs};
 use crate::client::{self, Client, ClientError};
 use crate::exit::CliError;
-use crate::output::{Output, cell, human_bytes};
+use crate::output::{Output, cell, human_bytes, in_line};
 use crate::reach::Reached;
 use crate::wanted::{WhereArgs, list_address};
 
@@ -152,8 +153,7 @@ fn long(volume: &Value) -> String {
 fn long_line([id, year, language, rights, pages, bytes, author, title]: [&str; 8]) -> String {
     let line =
         format!("{id:<28}  {year:>4}  {language:<4}  {rights:<6}  {pages:>6}  {bytes:>9}  {author:<30}  {title}");
-    // A text from outside must not command the terminal.
-    line.replace(char::is_control, " ").trim_end().to_owned()
+    in_line(&line).trim_end().to_owned()
 }
 
 /// The beginning of a text.
@@ -174,7 +174,7 @@ async fn pages(client: &Client, id: &VolumeId, args: &LsArgs) -> anyhow::Result<
     } else if args.csv {
         let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(columns)?;
-        rows().try_for_each(|row| writer.write_record(row))?;
+        rows().try_for_each(|row| writer.write_record(row.iter().map(|text| csv_cell(text))))?;
         output.bytes(&writer.into_inner()?)?;
     } else {
         output.table(&columns, &rows().collect::<Vec<_>>())?;

@@ -4,7 +4,7 @@
 //! and `If-Range`. If the connection breaks, the rest is requested. For a file `F`, the bytes are
 //! written to `F.part` first and the selection's address to `F.part.json`, so that the same command
 //! resumes where an earlier run ended. A file that no such run began is never replaced unless that is
-//! asked for.
+//! asked for. Two runs never write to one part: it is locked.
 //!
 //! Into a folder the ZIP is downloaded beside its files, and unpacked when it is complete.
 
@@ -13,12 +13,13 @@ mod sink;
 mod unpack;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use futures::StreamExt;
 use hathi::VolumeId;
-use http::header::{CONTENT_LENGTH, ETAG, IF_RANGE, RANGE};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use indicatif::ProgressBar;
@@ -122,12 +123,11 @@ impl State {
 
     /// Empties the part and then stores the state beside it, so that it is never beside bytes of
     /// another download.
-    fn begin(&self, target: &Path) -> anyhow::Result<Part> {
-        let part = Part::open(target, true)?;
+    fn begin(&self, target: &Path, part: &mut Part) -> anyhow::Result<()> {
+        part.empty()?;
         let json = serde_json::to_vec(self).context("encoding the state of the download")?;
         let path = state_path(target);
-        fs::write(&path, json).with_context(|| format!("writing {}", path.display()))?;
-        Ok(part)
+        fs::write(&path, json).with_context(|| format!("writing {}", path.display()))
     }
 }
 
@@ -292,9 +292,9 @@ async fn into_folder(
     let target = folder.join(TO_UNPACK);
     let (selection, part) = to_part(client, wanted, &target, patience).await?;
     let zip = part.durable()?;
-    let (from, to) = (zip.clone(), folder.to_owned());
+    let (from, to) = (zip.to_owned(), folder.to_owned());
     let unpacked = tokio::task::spawn_blocking(move || unpack::unpack(&from, &to)).await.context("unpacking")??;
-    fs::remove_file(&zip).with_context(|| format!("removing {}", zip.display()))?;
+    fs::remove_file(zip).with_context(|| format!("removing {}", zip.display()))?;
     forget(&target)?;
     selection.discard(client).await;
     let (len_bytes, missing) = (selection.len_bytes, selection.missing);
@@ -315,13 +315,19 @@ async fn to_part(
     target: &Path,
     patience: Patience,
 ) -> anyhow::Result<(Selection, Part)> {
-    let (mut selection, mut part) = match resumable(client, &wanted.key(), target, patience).await {
+    let mut part = Part::of(target)?;
+    let mut selection = match resumable(client, &wanted.key(), target, part.len_bytes(), patience).await {
         Some(selection) => {
-            let part = Part::open(target, false)?;
             note!("Resuming {} after {} of {} bytes.", target.display(), part.len_bytes(), selection.len_bytes);
-            (selection, part)
+            selection
         }
-        None => begin(client, wanted, target, patience).await?,
+        None => match begin(client, wanted, target, &mut part, patience).await {
+            Ok(selection) => selection,
+            Err(error) => {
+                part.remove_if_empty();
+                return Err(error);
+            }
+        },
     };
     while let Err(error) = fetch(client, &selection, &mut part, patience).await {
         let unfinished = || format!("{} is incomplete: give the same command again to continue", target.display());
@@ -336,7 +342,7 @@ async fn to_part(
         }
         note!("The selection contains damage: starting again without it.");
         selection.discard(client).await;
-        (selection, part) = begin(client, wanted, target, patience).await?;
+        selection = begin(client, wanted, target, &mut part, patience).await?;
     }
     Ok((selection, part))
 }
@@ -346,11 +352,12 @@ async fn begin(
     client: &Client,
     wanted: &Wanted,
     target: &Path,
+    part: &mut Part,
     patience: Patience,
-) -> anyhow::Result<(Selection, Part)> {
+) -> anyhow::Result<Selection> {
     let state = State { form: wanted.key(), selection: wanted.begin(client, patience).await? };
-    match state.begin(target) {
-        Ok(part) => Ok((state.selection, part)),
+    match state.begin(target, part) {
+        Ok(()) => Ok(state.selection),
         Err(error) => {
             state.selection.discard(client).await;
             Err(error)
@@ -371,10 +378,11 @@ pub async fn unresumable(
     let missing = number(response.headers(), "penates-missing").unwrap_or(0);
     let bar = progress::bytes(number(response.headers(), CONTENT_LENGTH.as_str()));
     match target {
-        Destination::Pipe(mut pipe) => copy(response, &mut pipe, &bar, patience).await?,
+        Destination::Pipe(mut pipe) => copy(response, &mut pipe, u64::MAX, &bar, patience).await?,
         Destination::File { path, replaces } => {
-            let mut part = State::of_no_selection().begin(path)?;
-            copy(response, &mut part, &bar, patience).await?;
+            let mut part = Part::of(path)?;
+            State::of_no_selection().begin(path, &mut part)?;
+            copy(response, &mut part, u64::MAX, &bar, patience).await?;
             part.finish(path, replaces)?;
             forget(path)?;
         }
@@ -384,10 +392,16 @@ pub async fn unresumable(
     Ok(Downloaded { len_bytes: bar.position(), missing, unpacked: None })
 }
 
-/// Removes the state of a finished download.
+/// Removes the state of a finished download. Another run, which began when the part had its final
+/// name, may have removed it with its own.
 fn forget(target: &Path) -> anyhow::Result<()> {
     let state = state_path(target);
-    fs::remove_file(&state).with_context(|| format!("removing {}", state.display()))
+    match fs::remove_file(&state) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", state.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The path of the state of a download under way.
@@ -397,9 +411,14 @@ fn state_path(target: &Path) -> PathBuf {
 
 /// The selection of an earlier run, if that requested the same, has written some of it, and its
 /// selection has not ended.
-async fn resumable(client: &Client, key: &str, target: &Path, patience: Patience) -> Option<Selection> {
+async fn resumable(
+    client: &Client,
+    key: &str,
+    target: &Path,
+    begun_bytes: u64,
+    patience: Patience,
+) -> Option<Selection> {
     let State { form: begun_with, selection } = serde_json::from_slice(&fs::read(state_path(target)).ok()?).ok()?;
-    let begun_bytes = Part::begun_bytes(target)?;
     if begun_with != key || begun_bytes == 0 || begun_bytes > selection.len_bytes {
         return None;
     }
@@ -449,17 +468,31 @@ async fn attempt(
     if response.status() != expected || !selection.is_in(response.headers()) {
         bail!("the server answered {} with other bytes than those begun with", response.status());
     }
-    copy(response, sink, bar, patience).await?;
-    if sink.len_bytes() != selection.len_bytes {
+    if from > 0 && part_in(response.headers()) != Some((from, selection.len_bytes)) {
+        let said = text(response.headers(), CONTENT_RANGE.as_str()).unwrap_or_default();
+        bail!("the server answered with another part than bytes {from} to {}: `{said}`", selection.len_bytes);
+    }
+    copy(response, sink, selection.len_bytes, bar, patience).await?;
+    if sink.len_bytes() < selection.len_bytes {
         return Err(ClientError::Broken("it was shorter than promised".into()).into());
     }
     Ok(())
 }
 
-/// Copies the body of a response. Bytes that arrived before an error are kept.
+/// Where the bytes of a response begin, and the length of the whole (RFC 9110, section 14.4).
+fn part_in(headers: &HeaderMap) -> Option<(u64, u64)> {
+    let said = text(headers, CONTENT_RANGE.as_str())?;
+    let (range, len_bytes) = said.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, _) = range.split_once('-')?;
+    Some((first.parse().ok()?, len_bytes.parse().ok()?))
+}
+
+/// Copies the body of a response. It is an error if the sink would get more than `len_bytes_max`.
+/// Bytes that arrived before an error are kept.
 async fn copy(
     response: Response<Body>,
     sink: &mut impl Sink,
+    len_bytes_max: u64,
     bar: &ProgressBar,
     patience: Patience,
 ) -> anyhow::Result<()> {
@@ -467,6 +500,9 @@ async fn copy(
     loop {
         let next = async { pieces.next().await.transpose().map_err(|error| ClientError::Broken(error.into())) };
         let Some(piece) = patience.with(next).await? else { return Ok(()) };
+        if piece.len() as u64 > len_bytes_max - sink.len_bytes() {
+            bail!("the server sent more than the {len_bytes_max} bytes that it promised");
+        }
         sink.append(&piece)?;
         bar.inc(piece.len() as u64);
     }

@@ -13,7 +13,6 @@ use serde_json::Value;
 use store::StoreError;
 use tempfile::NamedTempFile;
 
-use super::Source;
 use crate::client::ClientError;
 use crate::exit::{self, CliError};
 
@@ -38,11 +37,10 @@ impl FailedVolume {
         Self { path: None, id: None, kind, reason: exit::full_message(error), stops_all: false }
     }
 
-    /// A volume that the import did not come to.
-    fn skipped(source: &Source) -> Self {
-        let reason = "it was not tried: the import ended before it".to_owned();
-        let skipped = Self { path: None, id: None, kind: "skipped", reason, stops_all: false };
-        skipped.of(source.path(), source.id())
+    /// A volume that the import did not come to, or a folder of which it may have left some.
+    pub(super) fn skipped(path: &Path, id: Option<&VolumeId>) -> Self {
+        let reason = "it was not tried, or not all of it: the import ended before".to_owned();
+        Self { path: None, id: None, kind: "skipped", reason, stops_all: false }.of(Some(path), id)
     }
 
     /// Adds path and id.
@@ -66,7 +64,7 @@ impl From<DiscoverError> for FailedVolume {
             DiscoverError::MissingZip { mets, .. } => ("missing-zip", Some(mets), None),
             DiscoverError::NoSuchVolume { id, zip } => ("not-found", Some(zip), Some(id)),
             DiscoverError::Name { path, .. } => ("name", Some(path), None),
-            DiscoverError::NotAVolume(path) => ("not-a-volume", Some(path), None),
+            DiscoverError::NotAVolume(path) | DiscoverError::NotAFile(path) => ("not-a-volume", Some(path), None),
             DiscoverError::Io { path, .. } => ("io", Some(path), None),
         };
         let named = path.and_then(|path| hathi::id_at(path));
@@ -168,11 +166,6 @@ impl FailedList {
         Ok(Self { to })
     }
 
-    /// Whether it is written to a file.
-    pub(super) fn has_file(&self) -> bool {
-        !matches!(self.to, To::Nowhere)
-    }
-
     /// Completes its file, once the import has ended.
     pub fn finish(self) -> anyhow::Result<()> {
         if let To::Beside(file, replaced) = self.to {
@@ -189,9 +182,8 @@ impl FailedList {
     }
 
     /// Adds what was not tried, to its file alone.
-    pub(super) fn skip(&mut self, source: Result<Source, FailedVolume>) -> anyhow::Result<()> {
-        let volume = source.map_or_else(|failed| failed, |source| FailedVolume::skipped(&source));
-        self.write(&volume)
+    pub fn skip(&mut self, skipped: &[FailedVolume]) -> anyhow::Result<()> {
+        skipped.iter().try_for_each(|volume| self.write(volume))
     }
 
     fn write(&mut self, volume: &FailedVolume) -> anyhow::Result<()> {

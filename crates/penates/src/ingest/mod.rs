@@ -94,8 +94,7 @@ pub struct Ingest<'a> {
 
 impl Ingest<'_> {
     /// Imports all `sources`. A failure is added to the list and stops nothing else, unless nothing
-    /// else could succeed either: then the rest is skipped. What is skipped, be it for this reason or
-    /// because the import was interrupted, is in the file of the list too.
+    /// else could succeed either: then the rest is skipped. It takes a source only to begin it.
     pub async fn run(
         &self,
         sources: impl Stream<Item = std::result::Result<Source, FailedVolume>>,
@@ -103,8 +102,7 @@ impl Ingest<'_> {
     ) -> anyhow::Result<Summary> {
         let mut summary = Summary::default();
         let enough = self.stop.child_token();
-        let mut sources = std::pin::pin!(sources);
-        let begun = sources.as_mut().take_until(enough.cancelled());
+        let begun = sources.take_until(enough.cancelled());
         let mut ended = Box::pin(begun.map(|source| self.one(source)).buffer_unordered(self.jobs));
         while let Some((zip_bytes, outcome)) = ended.next().await {
             summary.zip_bytes += zip_bytes;
@@ -120,14 +118,7 @@ impl Ingest<'_> {
                 }
             }
         }
-        // It has taken nothing that it has not worked on.
-        drop(ended);
         summary.interrupted = self.stop.is_cancelled();
-        if failed.has_file() && (summary.interrupted || summary.given_up) {
-            while let Some(source) = sources.next().await {
-                failed.skip(source)?;
-            }
-        }
         Ok(summary)
     }
 

@@ -5,7 +5,7 @@ use std::io::{Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use hathi::{DiscoverError, Mets, VolumeError, VolumeFiles, VolumeId, VolumeParts, VolumeReader};
 use tokio::sync::mpsc;
 
@@ -54,9 +54,10 @@ impl Source {
     /// Its id as far as the place of its files or its METS says it, for a report.
     pub fn named(&self) -> Option<VolumeId> {
         let in_mets = || {
-            let mets = match self {
-                Self::Files(files) => fs::read(&files.mets).ok()?,
-                Self::Memory(volume) => volume.mets.to_vec(),
+            let mets: Bytes = match self {
+                // It may be what was refused because of its length.
+                Self::Files(files) => files.read_mets().ok()?.into(),
+                Self::Memory(volume) => volume.mets.clone(),
             };
             Mets::parse(&mets).ok()?.id?.parse().ok()
         };
@@ -116,31 +117,59 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// Finds them, one after the other.
-    fn find(&self) -> Box<dyn Iterator<Item = Result<VolumeFiles, DiscoverError>> + '_> {
+    /// Finds them, one after the other. Each comes with the place of its path or id among those
+    /// that are wanted.
+    fn find(&self) -> Box<dyn Iterator<Item = (usize, Result<VolumeFiles, DiscoverError>)> + '_> {
         match self {
-            Self::Paths(paths) => Box::new(paths.iter().flat_map(|path| hathi::discover(path))),
-            Self::Ids { root, ids } => Box::new(ids.iter().map(|id| hathi::locate(root, id))),
+            Self::Paths(paths) => Box::new(
+                (0..).zip(paths).flat_map(|(place, path)| hathi::discover(path).map(move |found| (place, found))),
+            ),
+            Self::Ids { root, ids } => Box::new((0..).zip(ids).map(|(place, id)| (place, hathi::locate(root, id)))),
         }
     }
 
     /// Calls `size` with the bytes of each ZIP. This runs ahead of the import, so that the
     /// remaining time is known early without remembering millions of paths.
     pub fn measure(self, size: impl Fn(u64) + Send + 'static) {
-        tokio::task::spawn_blocking(move || self.find().flatten().for_each(|files| size(zip_bytes(&files))));
+        let sizes = move || self.find().flat_map(|(_, found)| found).for_each(|files| size(zip_bytes(&files)));
+        tokio::task::spawn_blocking(sizes);
     }
 
     /// The volumes, found on a thread of its own, some ahead of their import.
     pub fn sources(self) -> impl Stream<Item = Result<Source, FailedVolume>> {
+        self.placed_sources().map(|(_, source)| source)
+    }
+
+    /// The same, each with the place of its path or id among those that are wanted.
+    pub fn placed_sources(self) -> impl Stream<Item = (usize, Result<Source, FailedVolume>)> {
         let (sender, receiver) = mpsc::channel(FOUND_AHEAD);
         tokio::task::spawn_blocking(move || {
-            for found in self.find() {
-                if sender.blocking_send(found.map(Source::Files).map_err(FailedVolume::from)).is_err() {
+            for (place, found) in self.find() {
+                let source = found.map(Source::Files).map_err(FailedVolume::from);
+                if sender.blocking_send((place, source)).is_err() {
                     return;
                 }
             }
         });
         futures::stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) })
+    }
+
+    /// What was not tried if an import began something of so many paths or ids, in their order. It
+    /// searches no folder, because that could take hours: a folder of which more may be left is one
+    /// entry.
+    pub fn rest(&self, begun: usize) -> Vec<FailedVolume> {
+        match self {
+            Self::Paths(paths) => {
+                let may_have_more = |last: &usize| paths.get(*last).is_some_and(|path| path.is_dir());
+                let from = begun.checked_sub(1).filter(may_have_more).unwrap_or(begun);
+                let rest = paths.get(from..).unwrap_or_default();
+                rest.iter().map(|path| FailedVolume::skipped(path, hathi::id_at(path).as_ref())).collect()
+            }
+            Self::Ids { root, ids } => {
+                let rest = ids.get(begun..).unwrap_or_default();
+                rest.iter().map(|id| FailedVolume::skipped(&hathi::zip_path(root, id), Some(id))).collect()
+            }
+        }
     }
 }
 

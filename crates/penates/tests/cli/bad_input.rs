@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -82,6 +83,25 @@ fn mets_that_names_a_page_the_zip_lacks() {
 fn mets_that_is_no_xml() {
     let failed = import_spoilt(|folder| replace_in_mets(folder, |_| "<mets><".to_owned()));
     assert_one(&failed, "mets", "");
+}
+
+#[test]
+fn mets_of_a_gigabyte() {
+    let failed = import_spoilt(|folder| {
+        let mets = fs::File::create(file_with_suffix(folder, ".mets.xml")).unwrap();
+        mets.set_len(1 << 30).unwrap();
+    });
+    assert_one(&failed, "mets", "more than the 67108864 that are read");
+}
+
+#[test]
+fn a_pipe_instead_of_a_zip() {
+    let failed = import_spoilt(|folder| {
+        let zip = file_with_suffix(folder, ".zip");
+        fs::remove_file(&zip).unwrap();
+        assert!(Command::new("mkfifo").arg(&zip).status().unwrap().success());
+    });
+    assert_one(&failed, "not-a-volume", "is no regular file");
 }
 
 #[test]

@@ -167,7 +167,7 @@ async fn all_are_answered<'a>(asked: impl Iterator<Item = (&'a mut TcpStream, &'
 async fn ten_thousand_connections_of_records_half_of_them_within_a_request_keep_nobody_waiting_and_cost_little() {
     let _alone = MANY.lock().await;
     // The server keeps back at most a quarter of its descriptors.
-    let possible = server::raise_descriptor_limit().map(|allowed| (allowed / 4 * 3).saturating_sub(OTHER_DESCRIPTORS));
+    let possible = server::raise_descriptor_limit().map(|allowed| (allowed / 8 * 3).saturating_sub(OTHER_DESCRIPTORS));
     let count = possible.map_or(QUIET, |possible| usize::try_from(possible).unwrap_or(QUIET).min(QUIET));
     assert!(count >= QUIET_MIN, "there are descriptors (ulimit -Hn) for {count} connections only");
     let store = TestStore::vacant();

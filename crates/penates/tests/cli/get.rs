@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -167,7 +168,7 @@ fn an_unwritable_target_is_reported_before_anything_is_downloaded() {
     let ran = get(&nowhere).ends_with(1);
     assert!(ran.stderr.contains(nowhere.to_str().unwrap()), "{}", ran.stderr);
     assert_eq!(proxy.requests("GET "), [""; 0]);
-    assert_eq!(proxy.requests("DELETE ").len(), 1, "the selection is deleted");
+    assert_eq!(proxy.requests("POST "), [""; 0], "nothing is planned");
 }
 
 #[test]
@@ -306,6 +307,85 @@ fn a_file_that_no_download_began_is_never_replaced() {
     fs::write(folder.join(".penates-get.zip.part"), "mine").unwrap();
     let refused = store.run(&["get", SMALL, "--unzip", folder.to_str().unwrap()]).ends_with(2).stderr;
     assert!(refused.contains("remove it first") && !refused.contains("--force"), "{refused}");
+}
+
+#[test]
+fn a_download_to_where_another_one_is_writing_is_refused() {
+    let store = TestStore::with(&[SMALL]);
+    let (file, folder) = (store.beside("out.zip"), store.beside("texts"));
+    fs::create_dir(&folder).unwrap();
+    for (to, target, part) in
+        [("-o", &file, store.beside("out.zip.part")), ("--unzip", &folder, folder.join(".penates-get.zip.part"))]
+    {
+        let get = || store.run(&["get", SMALL, to, target.to_str().unwrap()]);
+        let held = fs::File::create(&part).unwrap();
+        held.lock().unwrap();
+        let refused = get().ends_with(1);
+        assert!(refused.stderr.contains("another penates get is writing"), "{}", refused.stderr);
+        drop(held);
+        get().ends_with(0);
+        assert!(!part.exists());
+    }
+    let absent = store.beside("absent.zip");
+    store.run(&["get", "--text", "no.where", "-o", absent.to_str().unwrap()]).ends_with(1);
+    assert!(!store.beside("absent.zip.part").exists(), "nothing was begun");
+}
+
+#[test]
+fn bytes_that_were_not_asked_for_end_a_download() {
+    let store = TestStore::vacant();
+    let get = |name: &str, answers: Vec<String>| {
+        let (url, target) = (server_of_ten_bytes(answers), store.beside(name));
+        let ran = Ran::of(penates(&["get", "--server", &url, "a.b", "-o", target.to_str().unwrap()])).ends_with(1);
+        assert!(!target.exists());
+        ran.stderr
+    };
+    let answer = |head: &str, body: &str| format!("HTTP/1.1 {head}\r\netag: \"e\"\r\n{CLOSES}\r\n{body}");
+    let cut = answer("200 OK\r\ncontent-length: 10", "0123");
+    let said = get("long.zip", vec![answer("200 OK", "0123456789 and more")]);
+    assert!(said.contains("more than the 10 bytes that it promised"), "{said}");
+    let other = answer("206 Partial Content\r\ncontent-range: bytes 2-9/10", "23456789");
+    let said = get("other.zip", vec![cut.clone(), other]);
+    assert!(said.contains("another part than bytes 4 to 10: `bytes 2-9/10`"), "{said}");
+    let said = get("none.zip", vec![cut, answer("206 Partial Content", "456789")]);
+    assert!(said.contains("another part than bytes 4 to 10"), "{said}");
+    for name in ["other.zip.part", "none.zip.part"] {
+        assert_eq!(fs::read(store.beside(name)).unwrap(), b"0123", "{name}");
+    }
+}
+
+/// The header of a server that closes the connection.
+const CLOSES: &str = "connection: close\r\n";
+
+/// A server of a selection of ten bytes, which responds to the requests for it with these answers in
+/// turn. It closes each connection.
+fn server_of_ten_bytes(answers: Vec<String>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let mut answers = answers.into_iter();
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            let mut request = BufReader::new(client.try_clone().unwrap());
+            let (mut first, mut line, mut body_bytes) = (String::new(), String::from("-"), 0);
+            request.read_line(&mut first).unwrap();
+            while !line.trim().is_empty() {
+                line.clear();
+                request.read_line(&mut line).unwrap();
+                let len = line.to_lowercase().strip_prefix("content-length:").map(|len| len.trim().parse().unwrap());
+                body_bytes = len.unwrap_or(body_bytes);
+            }
+            request.read_exact(&mut vec![0; body_bytes]).unwrap();
+            let selection = r#"{"address":"/selections/1","etag":"\"e\"","len_bytes":10,"missing":0}"#;
+            let len = selection.len();
+            let answer = match first.split(' ').next() {
+                Some("POST") => format!("HTTP/1.1 201 Created\r\ncontent-length: {len}\r\n{CLOSES}\r\n{selection}"),
+                _ => answers.next().unwrap(),
+            };
+            client.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    url
 }
 
 #[test]

@@ -139,6 +139,42 @@ fn an_interrupted_import_starts_no_further_volume_and_lists_the_rest_which_the_n
 }
 
 #[test]
+fn an_interrupted_import_of_a_folder_searches_it_no_further_and_lists_it_as_a_whole() {
+    const BROKEN: usize = 2000;
+    let store = TestStore::vacant();
+    // The list of failures does not fit into its pipe, as above. What is sound is behind them.
+    let [folder, fifo, list] = ["volumes", "failed.fifo", "failed.jsonl"].map(|name| store.beside(name));
+    fs::create_dir(&folder).unwrap();
+    for number in 0..BROKEN {
+        fs::write(folder.join(format!("broken{number:04}.zip")), "").unwrap();
+    }
+    for ending in [".zip", ".mets.xml"] {
+        let of_sample = file_with_suffix(&sample_folder(SMALL), ending);
+        fs::copy(of_sample, folder.join(format!("sound{ending}"))).unwrap();
+    }
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let [folder_name, fifo_name, list_name] = [&folder, &fifo, &list].map(|path| path.to_str().unwrap());
+    let mut command = store.command(&["import", "--jobs", "1", "--failed", fifo_name, folder_name]);
+    let mut import = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let said = Gathered::of(import.stderr.take().unwrap());
+    let mut failures = BufReader::new(File::open(&fifo).unwrap());
+    let mut listed = String::new();
+    failures.read_line(&mut listed).unwrap();
+    signal(&import, "INT");
+    wait_until(|| said.text().contains("interrupt again to stop at once"));
+    failures.read_to_string(&mut listed).unwrap();
+    assert_eq!(import.wait().unwrap().code(), Some(130));
+
+    let lines: Vec<serde_json::Value> = listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = lines.last().unwrap();
+    assert_eq!((&last["path"], &last["kind"]), (&json!(folder_name), &json!("skipped")));
+    assert!(lines.len() < BROKEN, "it went on: {}", lines.len());
+    fs::write(&list, &listed).unwrap();
+    assert_eq!(store.run(&["import", "--json", "--again", list_name]).ends_with(1).json()["new"], 1);
+    assert_eq!(store.ids(), [SMALL]);
+}
+
+#[test]
 fn the_list_of_an_earlier_import_stays_until_the_target_is_open() {
     let folder = tempfile::tempdir().unwrap();
     let [list, nowhere] = ["failed.jsonl", "nowhere"].map(|name| folder.path().join(name));

@@ -304,3 +304,27 @@ fn without_certificates_of_authorities_servers_are_reached_over_http_and_the_pac
     assert!(refused.code != 0 && refused.stderr.contains("ca-certificates"), "{}", refused.stderr);
     assert_eq!(server.stop("TERM").0, 0);
 }
+
+#[test]
+fn without_certificates_of_authorities_a_server_reads_content_elsewhere_over_http_and_names_the_package_for_https() {
+    let elsewhere = TestStore::vacant();
+    let content = elsewhere.serve(&[]);
+    let store = TestStore::vacant();
+    let allowed = format!("--set=ldp.external=[\"{}/\", \"https://127.0.0.1:1/\"]", content.url);
+    let args = ["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--set=auth.write=open", &allowed];
+    let mut command = store.command(&args);
+    command.env("SSL_CERT_FILE", "/nonexistent").env("SSL_CERT_DIR", "/nonexistent");
+    let server = Served::start(command);
+    let copy = |name: &str, url: &str| {
+        let relation = "http://fedora.info/definitions/fcrepo#ExternalContent";
+        let link = format!("Link: <{url}>; rel=\"{relation}\"; handling=\"copy\"");
+        let (put, at) = (["-s", "-X", "PUT", "-H", &link], format!("{}/rest/{name}", server.url));
+        String::from_utf8(Command::new("curl").args(put).arg(at).output().unwrap().stdout).unwrap()
+    };
+    copy("plain", &format!("{}/healthz", content.url));
+    let plain = Command::new("curl").arg("-sf").arg(format!("{}/rest/plain", server.url)).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&plain.stdout), "alive\n");
+    let refused = copy("encrypted", "https://127.0.0.1:1/scan");
+    assert!(refused.contains("ca-certificates"), "{refused}");
+    assert_eq!(server.stop("TERM").0, 0);
+}

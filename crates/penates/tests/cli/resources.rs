@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::harness::*;
 use crate::proxy::Proxy;
+use crate::store_commands::with_fraction;
 
 /// A server with a store of its own, and files to put into it.
 struct Repository {
@@ -464,6 +465,13 @@ fn versions_are_listed_and_restored_and_what_was_deleted_comes_back() {
     let json: serde_json::Value = serde_json::from_str(json.text().lines().next().unwrap()).unwrap();
     assert_eq!(json["version"], *versions[0]);
 
+    let graph = ["cat", "letters/note/fcr:versions", "--accept", "application/n-triples"];
+    let graph = repository.run(&graph).ends_with(0);
+    let begins = format!("fcr:versions/{}> <http://purl.org/dc/terms/created> \"", versions[0]);
+    let time = graph.text().split_once(&begins).unwrap().1.split('"').next().unwrap();
+    repository.run(&["restore", "letters/note", "--at", &with_fraction(time)]).ends_with(0);
+    assert_eq!(repository.run(&["cat", "letters/note"]).ends_with(0).text(), "first");
+
     let restored = repository.run(&["restore", "letters/note", "--at", &versions[1]]).ends_with(0);
     assert_eq!(restored.text(), "restored letters/note\n");
     assert_eq!(repository.run(&["cat", "letters/note"]).ends_with(0).text(), "second");
@@ -474,7 +482,7 @@ fn versions_are_listed_and_restored_and_what_was_deleted_comes_back() {
     assert_eq!(repository.run(&["cat", "letters/note"]).ends_with(0).text(), "second");
 
     repository.run(&["rm", "letters"]).ends_with(0);
-    assert_eq!(repository.run(&["history", "letters/note"]).ends_with(0).text().lines().count(), 5);
+    assert_eq!(repository.run(&["history", "letters/note"]).ends_with(0).text().lines().count(), 6);
     assert_eq!(repository.run(&["restore", "letters"]).ends_with(0).text(), "restored letters\n");
     assert_eq!(repository.run(&["cat", "letters/note"]).ends_with(0).text(), "second");
 

@@ -27,6 +27,29 @@ fn ls_lists_pages_with_their_sequence_size_and_features() {
 }
 
 #[test]
+fn texts_from_a_mets_or_a_record_command_no_terminal_and_are_no_formulas() {
+    let store = TestStore::vacant();
+    let labelled = r#"ORDER="1" LABEL="RIGHT, COVER" TYPE="page" ORDERLABEL="#;
+    let label = format!("{labelled}\"=HYPERLINK(1)\u{9b}2J\"");
+    let volume = changed_sample(&store, "volume", |mets| mets.replace(&format!("{labelled}\"\""), &label));
+    let record = file_with_suffix(&volume, ".json");
+    let mut described: serde_json::Value = serde_json::from_str(&fs::read_to_string(&record).unwrap()).unwrap();
+    described["title"] = json!("red \u{1b}[31m\nand more");
+    fs::write(&record, described.to_string()).unwrap();
+    store.run(&["import", volume.to_str().unwrap()]).ends_with(0);
+
+    let csv = store.run(&["ls", "--csv", SMALL]).ends_with(0);
+    assert!(csv.text().lines().any(|line| line.starts_with("1,'=HYPERLINK(1) 2J,")), "{}", csv.text());
+    let table = store.run(&["ls", SMALL]).ends_with(0);
+    assert!(table.text().contains("=HYPERLINK(1) 2J"), "{}", table.text());
+    let stat = store.run(&["stat", SMALL]).ends_with(0);
+    assert!(stat.text().contains("red  [31m and more"), "{}", stat.text());
+    for ran in [csv, table, stat] {
+        assert!(!ran.text().contains(|c: char| c.is_control() && c != '\n'), "{:?}", ran.text());
+    }
+}
+
+#[test]
 fn ls_json_prints_one_object_per_volume() {
     let store = TestStore::with(&[SMALL, OTHER]);
     let mut ids: Vec<_> = store.run(&["ls", "--json"]).ends_with(0).json_lines();
@@ -85,6 +108,62 @@ fn a_deleted_volume_is_gone_and_can_be_imported_again() {
     let imported = store.run(&["import", "--json", sample_folder(SMALL).to_str().unwrap()]).ends_with(0).json();
     assert_eq!(imported["new"], 1);
     assert_eq!(unzip(&store.run(&["get", SMALL]).ends_with(0).stdout), expected_entries(&sample_folder(SMALL)));
+}
+
+/// Copies the sample volume [`SMALL`] into a folder of its own beside a store, with another METS.
+fn changed_sample(store: &TestStore, name: &str, change: impl FnOnce(String) -> String) -> PathBuf {
+    let volume = store.beside(name);
+    copy_folder(&sample_folder(SMALL), &volume);
+    let mets = file_with_suffix(&volume, ".mets.xml");
+    let text = fs::read_to_string(&mets).unwrap();
+    let changed = change(text.clone());
+    assert!(changed != text, "nothing is changed");
+    fs::write(mets, changed).unwrap();
+    volume
+}
+
+#[test]
+fn an_id_that_looks_like_the_cleaned_form_of_another_is_of_its_own_volume() {
+    let store = TestStore::vacant();
+    store.run(&["init"]).ends_with(0);
+    let served = store.serve(&[]);
+    let ids = ["x.a/b", "x.a=b"];
+    for (name, id) in ["one", "other"].into_iter().zip(ids) {
+        let objid = format!("OBJID=\"{id}\"");
+        let volume = changed_sample(&store, name, |mets| mets.replace(&format!("OBJID=\"{SMALL}\""), &objid));
+        fs::remove_file(file_with_suffix(&volume, ".json")).unwrap();
+        // Through the server, which gets the id in the path.
+        assert_eq!(store.run(&["import", "--json", volume.to_str().unwrap()]).ends_with(0).json()["new"], 1, "{id}");
+    }
+    assert_eq!(store.ids(), ids);
+    for id in ids {
+        assert_eq!(store.run(&["stat", "--json", id]).ends_with(0).json()["id"], id);
+    }
+    assert_eq!(store.run(&["delete", ids[1]]).ends_with(0).text(), "deleted x.a=b\n");
+    assert_eq!(store.ids(), [ids[0]]);
+    served.stop("TERM");
+}
+
+/// A time with a fraction of a second. Without one it would mean the whole second.
+pub fn with_fraction(time: &str) -> String {
+    if time.contains('.') { time.to_owned() } else { time.replace('Z', ".0Z") }
+}
+
+#[test]
+fn the_version_of_a_time_within_a_second_is_restored_although_another_one_began_in_that_second() {
+    let store = TestStore::vacant();
+    store.run(&["init"]).ends_with(0);
+    let _served = store.serve(&["--set=history.volumes=all"]);
+    let later = changed_sample(&store, "later", |mets| mets.replace("</METS:mets>", "<!-- later --></METS:mets>"));
+    let whole = || unzip(&store.run(&["get", "--mets", SMALL]).ends_with(0).stdout);
+    store.run(&["import", sample_folder(SMALL).to_str().unwrap()]).ends_with(0);
+    let first = whole();
+    store.run(&["import", later.to_str().unwrap()]).ends_with(0);
+    assert!(whole() != first);
+    let versions = store.run(&["history", "--volume", SMALL, "--json"]).ends_with(0).json_lines();
+    let time = with_fraction(versions[0]["time"].as_str().unwrap());
+    store.run(&["restore", "--volume", SMALL, "--at", &time]).ends_with(0);
+    assert!(whole() == first, "{versions:?}");
 }
 
 #[test]

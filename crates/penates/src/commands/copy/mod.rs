@@ -24,7 +24,7 @@ use crate::cli::{OutputArgs, StoreArgs};
 use crate::exit::CliError;
 use crate::local;
 use crate::output::{Output, human_bytes};
-use crate::settings::{self, Flags, Settings};
+use crate::settings::{self, Flags, Settings, StoreLocation};
 use crate::{audited, interrupt, progress};
 use source::Source;
 
@@ -213,6 +213,9 @@ async fn open_target(args: &CopyArgs) -> anyhow::Result<(Arc<dyn Store>, Setting
     }
     let store = args.target();
     let settings = settings::load(&store, Flags::of(&store)?)?.settings;
+    if let StoreLocation::Folder(folder) = settings.place() {
+        local::require_place(folder)?;
+    }
     let store = local::open_ungated(&settings).await.map_err(local::cannot_open)?;
     Ok((store, settings))
 }
