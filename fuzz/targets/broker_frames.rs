@@ -52,9 +52,15 @@ fn same<T: PartialEq + Debug>(one: T, other: T) {
     assert_eq!(one, other);
 }
 
-fn check(input: &[u8]) {
-    let Some((size, bytes)) = input.split_first() else { return };
+/// Frames of each protocol, behind the size of pieces.
+const ACCEPTED_STOMP: &[u8] = include_bytes!("../seeds/broker_frames/accepted_stomp");
+const ACCEPTED_AMQP: &[u8] = include_bytes!("../seeds/broker_frames/accepted_amqp");
+
+/// Returns the numbers of frames of STOMP and of AMQP.
+fn check(input: &[u8]) -> [usize; 2] {
+    let Some((size, bytes)) = input.split_first() else { return [0; 2] };
     let size = usize::from(*size);
+    let frames_of_amqp = of_amqp(bytes, size).0.len();
     same(of_amqp(bytes, size), of_amqp(bytes, bytes.len()));
     // As a body, so that values are reached without a size that fits.
     let body = bytes.len().min(amqp::FRAME_BYTES_MAX - 8);
@@ -62,16 +68,22 @@ fn check(input: &[u8]) {
     let _ = of_amqp(&[&head, &bytes[..body]].concat(), usize::MAX);
     let (read, error) = of_stomp(bytes, size);
     same((read.clone(), error), of_stomp(bytes, bytes.len()));
-    for frame in read {
+    for frame in &read {
         let mut written = BytesMut::new();
         frame.write(&mut written);
         let (again, error) = of_stomp(&written, usize::MAX);
         // A body with a zero byte gets a second content-length behind its first, which counts.
         assert!(error.is_none() && again.len() == 1 && again[0].body == frame.body, "{frame:?}");
     }
+    [read.len(), frames_of_amqp]
 }
 
-fuzz_target!(|input: &[u8]| {
+fn check_seeds() {
+    assert_eq!(check(ACCEPTED_STOMP)[0], 2);
+    assert_eq!(check(ACCEPTED_AMQP)[1], 4);
+}
+
+fuzz_target!(init: check_seeds(), |input: &[u8]| {
     let input = input.to_vec();
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || check(&input));
     thread.expect("a thread starts").join().expect("nothing panics");

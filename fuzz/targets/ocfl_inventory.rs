@@ -12,8 +12,12 @@ use preservation::ocfl::parsed;
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, 256 << 20);
 
-fuzz_target!(|text: &[u8]| {
-    let Ok(inventory) = parsed(text) else { return };
+/// An inventory of two versions.
+const ACCEPTED: &[u8] = include_bytes!("../seeds/ocfl_inventory/accepted");
+
+/// Returns whether the text is an inventory.
+fn check(text: &[u8]) -> bool {
+    let Ok(inventory) = parsed(text) else { return false };
     let logical = inventory.versions.values().flat_map(|version| version.state.values().flatten());
     for path in inventory.manifest.values().flatten().chain(logical) {
         assert!(Path::new(path).components().all(|part| matches!(part, Component::Normal(_))), "{path:?}");
@@ -23,4 +27,7 @@ fuzz_target!(|text: &[u8]| {
         assert!(inventory.manifest.get(digest).is_some_and(|paths| !paths.is_empty()));
     }
     assert_eq!(parsed(&inventory.written().0).as_ref(), Ok(&inventory));
-});
+    true
+}
+
+fuzz_target!(init: assert!(check(ACCEPTED)), |text: &[u8]| { check(text); });

@@ -4,6 +4,7 @@
 use std::alloc::System;
 
 use cap::Cap;
+use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use rdf::Limits;
 use rdf::quads::{Resource, Resources};
@@ -30,7 +31,20 @@ fn read(text: &[u8], piece_bytes: usize) -> (Vec<Resource>, bool) {
     (read, true)
 }
 
-fuzz_target!(|input: (u8, &[u8])| {
-    let (piece_bytes, text) = input;
-    assert_eq!(read(text, usize::from(piece_bytes).max(1)), read(text, text.len().max(1)));
-});
+/// Statements of two graphs.
+const ACCEPTED: &[u8] = include_bytes!("../seeds/rdf_quads/accepted");
+
+/// Returns the number of resources, if all of the text is accepted.
+fn check((piece_bytes, text): (u8, &[u8])) -> Option<usize> {
+    let whole = read(text, text.len().max(1));
+    assert_eq!(read(text, usize::from(piece_bytes).max(1)), whole);
+    let (resources, is_accepted) = whole;
+    is_accepted.then_some(resources.len())
+}
+
+fn check_seed() {
+    let input = <(u8, &[u8])>::arbitrary_take_rest(Unstructured::new(ACCEPTED));
+    assert_eq!(input.ok().and_then(check), Some(2));
+}
+
+fuzz_target!(init: check_seed(), |input: (u8, &[u8])| { check(input); });

@@ -5,6 +5,7 @@
 use std::alloc::System;
 
 use cap::Cap;
+use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use rdf::update::Cancellation;
 use rdf::{Graph, Iri, Limits, Syntax};
@@ -38,22 +39,33 @@ fn body(count: usize, text: &str) -> String {
     body
 }
 
-fn read(choice: u8, body: &str) {
-    let Ok(base) = Iri::parse("http://example.org/base".to_owned()) else { return };
+/// A statement three times.
+const ACCEPTED: &[u8] = include_bytes!("../seeds/rdf_repeated/accepted");
+
+/// Returns the number of statements, if the body is accepted.
+fn read(choice: u8, body: &str) -> Option<usize> {
+    let base = Iri::parse("http://example.org/base".to_owned()).ok()?;
     let limits = Limits::default();
-    match Syntax::ALL.get(usize::from(choice) % (Syntax::ALL.len() + 1)) {
-        Some(syntax) => _ = rdf::parse(body.as_bytes(), *syntax, &base, &limits),
+    let graph = match Syntax::ALL.get(usize::from(choice) % (Syntax::ALL.len() + 1)) {
+        Some(syntax) => rdf::parse(body.as_bytes(), *syntax, &base, &limits).ok()?,
         None => {
             let limits = Limits { solutions: 100_000, ..limits };
-            _ = rdf::update::apply(&Graph::new(), body, &base, &limits, &Cancellation::default());
+            rdf::update::apply(&Graph::new(), body, &base, &limits, &Cancellation::default()).ok()?.graph
         }
-    }
+    };
+    Some(graph.len())
 }
 
-fuzz_target!(|input: (u8, u16, &str)| {
-    let (choice, count, text) = input;
+fn check((choice, count, text): (u8, u16, &str)) -> Option<usize> {
     let body = body(usize::from(count), text);
     let reading = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || read(choice, &body));
     // Panics in the thread are found too.
-    reading.map(|reading| reading.join()).expect("a thread can be started").expect("reading does not panic");
-});
+    reading.map(|reading| reading.join()).expect("a thread can be started").expect("reading does not panic")
+}
+
+fn check_seed() {
+    let input = <(u8, u16, &str)>::arbitrary_take_rest(Unstructured::new(ACCEPTED));
+    assert_eq!(input.ok().and_then(check), Some(3));
+}
+
+fuzz_target!(init: check_seed(), |input: (u8, u16, &str)| { check(input); });

@@ -170,7 +170,9 @@ async fn a_study_of_a_real_node_sees_what_settings_do() {
         sampled("pending_compactions");
         sampled("compaction_rate_bytes_per_s");
     } else {
-        assert!(std::env::var_os("CI").is_none(), "{:?}", study.facts());
+        let missing = format!("the figures of MBeans: {}", study.facts().facts["figures of JMX"]);
+        assert!(std::env::var_os("CI").is_none(), "where CI is set nothing may be left out: {missing}");
+        report_not_run(&missing);
     }
     // Nobody can know the latencies here. But records of four different bytes are smaller
     // compressed.

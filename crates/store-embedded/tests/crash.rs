@@ -237,23 +237,50 @@ fn nothing_acknowledged_is_lost_and_no_list_is_half_there() {
     );
 }
 
-/// A row so large that about sixty of them fill a journal.
-const BULK_BYTES: usize = 1 << 20;
+/// The tables to which a number of the bulk writer goes, and the bytes of its row in each. About
+/// sixty rows of the first one fill a journal. Those of the second one keep their journal from being
+/// deleted until they are flushed too.
+const BULK: [(Table, usize); 2] = [(Table::Packs, 1 << 20), (Table::Objects, 10)];
 
-async fn put_bulk(store: &EmbeddedStore, number: u32) {
-    let rows = |bytes| vec![NewRow::new(number.to_be_bytes().to_vec(), vec![number as u8; bytes])];
-    // The small rows keep their journal from being deleted until they are flushed too.
-    let [bulk, small] = [(Table::Packs, BULK_BYTES), (Table::Objects, 10)].map(|(table, bytes)| Step::Put {
-        table,
-        partition: "bulk".into(),
-        rows: rows(bytes),
-    });
-    assert!(store.run(call(), vec![bulk, small]).await.unwrap().is_applied());
+/// Rounds of the bulk writer in one folder, from which nothing is deleted.
+const BULK_ROUNDS: u32 = 2;
+
+/// The most bytes that are read of a table at once.
+const PAGE_BYTES: usize = 8 << 20;
+
+fn bulk_value(number: u32, bytes: usize) -> Vec<u8> {
+    vec![number as u8; bytes]
 }
 
+async fn put_bulk(store: &EmbeddedStore, number: u32) {
+    let steps = BULK.map(|(table, bytes)| Step::Put {
+        table,
+        partition: "bulk".into(),
+        rows: vec![NewRow::new(number.to_be_bytes().to_vec(), bulk_value(number, bytes))],
+    });
+    assert!(store.run(call(), steps.into()).await.unwrap().is_applied());
+}
+
+/// The numbers in a table, in their order. Each has its value.
+async fn bulk_numbers(store: &EmbeddedStore, (table, bytes): (Table, usize)) -> Vec<u32> {
+    let (mut numbers, mut rest) = (Vec::new(), Some(Scan::prefix("", PAGE_BYTES)));
+    while let Some(scan) = rest {
+        let page = store.scan(call(), table, &"bulk".into(), scan.clone()).await.unwrap();
+        for row in &page.rows {
+            let number = u32::from_be_bytes(row.sort[..].try_into().unwrap());
+            assert!(row.value == bulk_value(number, bytes), "number {number}, table {table}: another value");
+            numbers.push(number);
+        }
+        rest = scan.resumed(page.next);
+    }
+    numbers
+}
+
+/// Writes the numbers that follow those in the store.
 async fn write_bulk_until_killed(folder: &Path) {
     let store = open(folder);
-    for number in 0.. {
+    let first = bulk_numbers(&store, BULK[1]).await.last().map_or(0, |last| last + 1);
+    for number in first.. {
         put_bulk(&store, number).await;
         print_line(format!("bulk {number}"));
     }
@@ -261,27 +288,44 @@ async fn write_bulk_until_killed(folder: &Path) {
 
 fn journals_that_come_and_go_are_no_damage() {
     let rounds = from_env("PENATES_CRASH_ROUNDS", 10_u32).div_ceil(4);
+    let folders = (0..rounds).step_by(BULK_ROUNDS as usize);
+    let acknowledged: u32 = folders.map(|done| kill_while_journals_are_sealed(BULK_ROUNDS.min(rounds - done))).sum();
+    println!("kill -9: {rounds} times while journals were sealed, all {acknowledged} acknowledged numbers are there");
+}
+
+/// Kills the bulk writer so many times in one folder. Returns how many numbers it has acknowledged.
+fn kill_while_journals_are_sealed(rounds: u32) -> u32 {
     let folder = support::folder();
-    let mut newest = 0;
+    let (mut newest, mut heard, mut last) = (0, 0, None::<u32>);
     for _ in 0..rounds {
         let (mut child, lines) = start("bulk", folder.path(), None);
-        let mut lines = lines.lines().map(Result::unwrap);
+        let mut numbers = lines.lines().map(|line| line.unwrap()["bulk ".len()..].parse::<u32>().unwrap());
+        let mut hear = |number: u32| {
+            assert!(last.is_none_or(|last| number > last), "{number} comes after {last:?}");
+            heard += 1;
+            last = Some(number);
+        };
         // The process dies when the second journal is written to and the first may be gone.
         let journals = || journals_of_text(folder.path());
+        hear(numbers.next().expect("the writer ended by itself"));
         while journals().last().is_none_or(|id| *id <= newest) {
-            lines.next().expect("the writer ended by itself");
+            hear(numbers.next().expect("the writer ended by itself"));
         }
         newest = *journals().last().unwrap();
         child.kill().unwrap();
-        let heard = lines.filter(|line| line.starts_with("bulk")).count();
+        // Output that was printed before the kill took effect counts too.
+        numbers.for_each(hear);
         child.wait().unwrap();
+        let last = last.unwrap();
         runtime().block_on(async {
             let store = open(folder.path());
-            let page = store.scan(call(), Table::Objects, &"bulk".into(), Scan::prefix("", usize::MAX)).await.unwrap();
-            assert!(page.rows.len() >= heard, "{} of {heard} rows are there", page.rows.len());
+            let [bulk, small] = [bulk_numbers(&store, BULK[0]).await, bulk_numbers(&store, BULK[1]).await];
+            assert_eq!(bulk, small, "a number is there by half");
+            assert!(bulk.iter().copied().eq(0..bulk.len() as u32), "a number is lost: {bulk:?}");
+            assert!(bulk.last() >= Some(&last), "{last} was acknowledged, the last is {:?}", bulk.last());
         });
     }
-    println!("kill -9: {rounds} times while journals were sealed, the last was number {newest}");
+    heard
 }
 
 fn journals_of_text(folder: &Path) -> Vec<u64> {

@@ -15,8 +15,11 @@ use rand::rngs::StdRng;
 use super::choices;
 use crate::harness::*;
 
-/// The default number of rounds. Each kills one command.
+/// The default number of rounds. Each kills one command, unless that ends before.
 const ROUNDS: u64 = 10;
+
+/// The greatest number of additional rounds, until a command was killed.
+const MORE_ROUNDS: u64 = 50;
 
 /// Resources that are made in a round.
 const RESOURCES: u32 = 6;
@@ -157,7 +160,10 @@ fn a_backup_command_that_is_killed_leaves_nothing_half_made_and_later_ones_succe
         let _ending = Ending(&ends);
         wait_until(|| acknowledged.load(Ordering::SeqCst) > 0);
         let usual = drill.create();
-        for round in 0..rounds {
+        let mut round = 0;
+        // On a fast machine each command of a few rounds may end before it is killed.
+        while round < rounds || drill.killed.get()[0] == 0 {
+            assert!(round < rounds + MORE_ROUNDS, "no command was killed");
             allowed.fetch_add(RESOURCES, Ordering::SeqCst);
             match round % 8 {
                 0 => drill.kill_first(usual, &mut rng),
@@ -165,6 +171,7 @@ fn a_backup_command_that_is_killed_leaves_nothing_half_made_and_later_ones_succe
                 2 | 5 => drill.kill_restore(usual, &mut rng),
                 _ => drill.kill_delete(usual / 2, &mut rng),
             }
+            round += 1;
         }
     });
     println!("{:?} commands were killed, and ended before", drill.killed.get());
