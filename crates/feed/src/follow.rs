@@ -138,8 +138,8 @@ impl Consumer {
     ///
     /// Errors: as of [`Feed::after`]. A later call tries again.
     pub async fn next(&mut self) -> Result<Events, FeedError> {
-        // One end for all batches: none of them reaches a cursor in the future, and each would begin
-        // the wait anew.
+        // One deadline for all batches. None of them reaches a cursor in the future, so a deadline for
+        // each batch would never pass.
         let until = Instant::now() + QUIET;
         loop {
             let Some(batches) = &mut self.batches else {

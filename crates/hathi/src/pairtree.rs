@@ -153,7 +153,7 @@ impl VolumeFiles {
         if !mets.is_file() {
             return Err(DiscoverError::MissingMets { zip: zip.to_owned(), mets });
         }
-        // To open a pipe waits for somebody who writes to it.
+        // Opening a named pipe blocks until another process opens it for writing.
         if !zip.is_file() {
             return Err(DiscoverError::NotAFile(zip.to_owned()));
         }

@@ -85,7 +85,7 @@ impl Part {
             }
             let opened = file.metadata().with_context(opening)?;
             // A run that ended meanwhile may have given this file its final name: then there is another.
-            // Some file systems number the same file anew each time.
+            // Some file systems give the same file another number at each look.
             if times == OPENED_MAX || fs::metadata(&path).is_ok_and(|found| is_same(&found, &opened)) {
                 let len_bytes = file.seek(SeekFrom::End(0)).with_context(opening)?;
                 return Ok(Self { file, path, len_bytes });

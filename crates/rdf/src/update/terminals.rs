@@ -422,7 +422,7 @@ fn local_bytes(text: &str) -> usize {
     end
 }
 
-/// What an `ECHAR` [160] stands for.
+/// The character that an `ECHAR` [160] means.
 fn escaped(c: char) -> Option<char> {
     Some(match c {
         't' => '\t',

@@ -20,7 +20,7 @@ pub(super) struct Places {
 pub(super) struct Place {
     shares: Arc<Mutex<Shares>>,
     party: Party,
-    /// Dropped after the share was given back. So whoever gets the permit finds something free.
+    /// Dropped after the share is given back. So the next holder of the permit finds a free share.
     _permit: OwnedSemaphorePermit,
 }
 

@@ -112,8 +112,8 @@ impl RespConnection {
     }
 }
 
-/// How far an answer or a request reaches, as far as it was received: the decoder begins anew each time,
-/// and its depth has no bound.
+/// How far an answer or a request reaches in what was received. The decoder would read all of it again
+/// after each piece, and its depth has no bound.
 #[derive(Debug, Default)]
 pub(crate) struct Extent {
     /// What was looked at.

@@ -26,8 +26,8 @@ pub enum Replacement {
     /// The text of the page with this sequence. The size and digest in METS stay as they are.
     Page(Seq, Vec<u8>),
     /// The METS. Order, labels and features of the pages follow it. It must name exactly the
-    /// present files, each as often as it is a page. The pages of one file, whose texts may differ
-    /// since one was replaced, are told apart by their sequences.
+    /// present files, each as often as it is a page. Their sequences distinguish the pages of
+    /// one file, whose texts differ after one of them was replaced.
     Mets(Vec<u8>),
 }
 
