@@ -54,9 +54,10 @@ impl Suite {
     }
 
     fn compile(&self) {
-        let source = Path::new(SOURCES).join("NonRdfSourceSuite.java");
+        let sources =
+            ["MemberResourceSuite.java", "NonRdfSourceSuite.java"].map(|source| Path::new(SOURCES).join(source));
         let mut command = Command::new("javac");
-        command.arg("-cp").arg(self.jars.join("*")).arg("-d").arg(self.classes()).arg(source);
+        command.arg("-cp").arg(self.jars.join("*")).arg("-d").arg(self.classes()).args(sources);
         run(&mut command).unwrap();
     }
 

@@ -26,15 +26,9 @@ impl Kind {
 
     pub fn classes(self) -> &'static [&'static str] {
         match self {
-            Self::Basic => {
-                &["org.w3.ldp.testsuite.test.BasicContainerTest", "org.w3.ldp.testsuite.test.MemberResourceTest"]
-            }
-            Self::Direct => {
-                &["org.w3.ldp.testsuite.test.DirectContainerTest", "org.w3.ldp.testsuite.test.MemberResourceTest"]
-            }
-            Self::Indirect => {
-                &["org.w3.ldp.testsuite.test.IndirectContainerTest", "org.w3.ldp.testsuite.test.MemberResourceTest"]
-            }
+            Self::Basic => &["org.w3.ldp.testsuite.test.BasicContainerTest", "MemberResourceSuite"],
+            Self::Direct => &["org.w3.ldp.testsuite.test.DirectContainerTest", "MemberResourceSuite"],
+            Self::Indirect => &["org.w3.ldp.testsuite.test.IndirectContainerTest", "MemberResourceSuite"],
             Self::NonRdf => &["NonRdfSourceSuite"],
         }
     }
