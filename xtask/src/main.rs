@@ -4,6 +4,7 @@
 mod advisories;
 mod configuration;
 mod conformance;
+mod failures;
 mod fixture;
 mod fuzz;
 mod licenses;

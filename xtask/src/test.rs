@@ -1,15 +1,18 @@
 //! Runs all tests, and lists those that did not run.
 
 use std::collections::BTreeSet;
-use std::io::{self, Seek as _};
+use std::io::{self, BufRead, BufReader, Seek as _, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::{MetadataCommand, Target};
 use clap::Args;
 
+use crate::failures::Failures;
 use crate::{cargo, fuzz, in_ci, proofs, root, tools};
 
 /// The options of the tests.
@@ -93,19 +96,74 @@ fn arguments(programs: &[Program]) -> impl Iterator<Item = &str> {
 }
 
 /// Runs two commands at the same time. Prints what the first one printed after the second one has
-/// ended, so that lines of both do not mix. Fails if one of them fails.
+/// ended, so that lines of both do not mix, and then what failed in both. Fails if one of them fails.
 fn run_beside(first: &mut Command, second: &mut Command) -> Result<()> {
     let mut printed = tempfile::tempfile().context("cannot make a temporary file")?;
     let output = || printed.try_clone().context("cannot write a temporary file");
     let child = first.stdin(Stdio::null()).stdout(output()?).stderr(output()?).spawn();
     let mut child = child.with_context(|| format!("cannot start {:?}", first.get_program()))?;
-    let second_ended = crate::run(second);
-    let status = child.wait().with_context(|| format!("cannot wait for {:?}", first.get_program()))?;
-    printed.rewind().and_then(|()| io::copy(&mut printed, &mut io::stdout())).context("cannot show the tests")?;
-    if !status.success() {
-        bail!("{first:?} ended with {status}");
+    let mut failures = Failures::default();
+    let second_status = show_and_read(second, &mut failures)?;
+    let first_status = child.wait().with_context(|| format!("cannot wait for {:?}", first.get_program()))?;
+    printed.rewind().context("cannot read a temporary file")?;
+    let mut shown = Ok(());
+    read_lines_of(BufReader::new(printed), |line| {
+        shown = show(&line, &mut failures);
+        shown.is_ok()
+    });
+    shown?;
+
+    if let Some(summary) = failures.summary() {
+        println!("\n{summary}");
     }
-    second_ended
+    for (command, status) in [(first, first_status), (second, second_status)] {
+        if !status.success() {
+            bail!("{command:?} ended with {status}");
+        }
+    }
+    Ok(())
+}
+
+/// Runs a command to its end. Prints and reads what it prints.
+fn show_and_read(command: &mut Command, failures: &mut Failures) -> Result<ExitStatus> {
+    let (printed, output) = io::pipe().context("cannot make a pipe")?;
+    let errors = output.try_clone().context("cannot use a pipe twice")?;
+    let child = command.stdout(output).stderr(errors).spawn();
+    let mut child = child.with_context(|| format!("cannot start {:?}", command.get_program()))?;
+    // The command holds the ends for writing, and while one is open, reading does not end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let (sender, lines) = mpsc::channel();
+    // A process that a test left behind may hold the pipe for ever, so this thread is not waited for.
+    thread::spawn(move || read_lines_of(BufReader::new(printed), |line| sender.send(line).is_ok()));
+    loop {
+        match lines.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => show(&line, failures)?,
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                if child.try_wait().is_ok_and(|ended| ended.is_some()) {
+                    break;
+                }
+            }
+        }
+    }
+    child.wait().with_context(|| format!("cannot wait for {:?}", command.get_program()))
+}
+
+/// Calls `take` with each line, until it returns `false` or nothing is left to read.
+fn read_lines_of(mut printed: impl BufRead, mut take: impl FnMut(Vec<u8>) -> bool) {
+    loop {
+        let mut line = Vec::new();
+        let read = printed.read_until(b'\n', &mut line);
+        if !read.is_ok_and(|read| read > 0) || !take(line) {
+            return;
+        }
+    }
+}
+
+/// Prints and reads a line.
+fn show(line: &[u8], failures: &mut Failures) -> Result<()> {
+    failures.read(String::from_utf8_lossy(line).trim_end());
+    io::stdout().write_all(line).context("cannot show the tests")
 }
 
 /// The setting that makes Cargo run each test program under a time limit. `timeout` names the
@@ -191,6 +249,16 @@ mod tests {
             let error = run_beside(&mut shell(first), &mut shell(second)).unwrap_err().to_string();
             assert!(error.contains("exit 3") && error.contains('3'), "{error}");
         }
+    }
+
+    #[test]
+    fn a_process_that_a_test_left_behind_holds_nothing_up_and_failures_are_read() {
+        let mut failures = Failures::default();
+        let mut command = shell("sleep 30 & echo error: one; echo error: two >&2; exit 3");
+        let status = show_and_read(&mut command, &mut failures).unwrap();
+        assert_eq!(status.code(), Some(3));
+        let summary = failures.summary().unwrap();
+        assert!(summary.contains("error: one") && summary.contains("error: two"), "{summary}");
     }
 
     #[test]
