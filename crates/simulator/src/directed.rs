@@ -134,6 +134,7 @@ impl Setup {
         self.theme = Theme::Apart;
         self.set_clocks_apart(chance, 20_000);
         let second = Duration::from_secs(1);
+        // Clocks differ by up to 40 s. So 45 s by one clock may be 5 s, and a request takes 4 s.
         self.options.clock_skew_max = 41 * second;
         self.options.grace = self.options.plan_life + 43 * second;
         self.options.sweep_after = Duration::ZERO;
@@ -147,12 +148,16 @@ impl Setup {
     }
 
     /// Sets, in milliseconds, the life of a plan, the clock skew, the grace, and a grace that is
-    /// too short.
+    /// too short. Imports sleep for several graces, and then still try again. So writers try for
+    /// long, and records of work are dropped only at the end.
     fn set_graces(&mut self, plan_life: u64, clock_skew_max: u64, grace: u64, too_short: u64) {
         let is_long = self.left_out != Some(Rule::LongGrace);
         self.options.plan_life = ms(plan_life);
         self.options.clock_skew_max = ms(clock_skew_max);
         self.options.grace = ms(if is_long { grace } else { too_short });
+        // The defaults: much longer than any step here is held up (2.8 s).
+        self.options.switch_within = Duration::from_secs(60);
+        self.options.call_timeout = Duration::from_secs(10);
     }
 }
 

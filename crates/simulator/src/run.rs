@@ -25,7 +25,7 @@ use self::hold::Suspension;
 use crate::chance::{Chance, Purpose, SeededRandom};
 use crate::clock::SimClock;
 use crate::model::Reply;
-use crate::setup::Setup;
+use crate::setup::{LATE_MS_MAX, Setup};
 use crate::store::world::World;
 use crate::store::{SimStore, Tasks};
 use crate::trace::Op;
@@ -447,12 +447,13 @@ impl Run {
 
     fn fate(&mut self, kind: Kind) -> Fate {
         let weather = self.setup.weather;
+        let late_max = (LATE_MS_MAX / self.setup.moment_ms).max(1);
         let mut happens = |permille: u64| permille > 0 && self.faults.permille(permille);
         match kind {
             Kind::Head if happens(weather.unknown_heads) => {
                 return match self.faults.permille(500) {
                     true => Fate::UnknownApplied,
-                    false => Fate::UnknownLate(self.faults.between(1, 300)),
+                    false => Fate::UnknownLate(self.faults.between(1, late_max)),
                 };
             }
             Kind::Confirmation if happens(weather.lost_confirmations) => return Fate::UnknownLost,
@@ -465,7 +466,7 @@ impl Run {
             _ if kind.is_read() => Fate::Fail,
             0 => Fate::Fail,
             1 | 2 => Fate::UnknownApplied,
-            3..=6 => Fate::UnknownLate(self.faults.between(1, 300)),
+            3..=6 => Fate::UnknownLate(self.faults.between(1, late_max)),
             _ => Fate::UnknownLost,
         }
     }

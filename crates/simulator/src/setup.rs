@@ -14,6 +14,12 @@ pub(crate) const REPLICAS: usize = 3;
 /// The tree in which only those versions are kept that clients ask for, if they do.
 pub(crate) const EXPLICIT: &str = "a";
 
+/// After how many milliseconds, at most, a step is decided whose caller got no answer.
+pub(crate) const LATE_MS_MAX: u64 = 300;
+
+/// The turns in which a request ends that is not held up any more, about.
+const LAST_TURNS: u64 = 100;
+
 /// How many replicas have to respond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
@@ -162,7 +168,8 @@ pub(crate) struct Setup {
     pub(crate) ops_per_phase: u64,
     /// The longest time without requests after a phase, in milliseconds.
     pub(crate) pause_ms_max: u64,
-    /// How long a request is held up in all, in milliseconds: less than a grace.
+    /// How long a request is held up in all, in milliseconds: less than a grace. Until it has ended
+    /// and all of it is decided, it takes no longer than the protocols assume.
     pub(crate) request_ms_max: u64,
     /// How long a step of an import is held up, in milliseconds. If graces are short, this also
     /// applies to steps of selections and plans. They may take longer than a grace, because heads,
@@ -227,7 +234,13 @@ impl Setup {
             selection_life: 3 * second,
             selection_life_max: 10 * second,
             sweep_after: Duration::from_millis(*chance.one_of(&[0, 50, 300])),
-            call_timeout: 10 * second,
+            // With 14 calls (2.1 s) this is 4 s. A request takes 3.9 s: `request_ms_max`, then
+            // `LAST_TURNS` and `LATE_MS_MAX`. With the difference of clocks, what it left may be
+            // dropped after 6 s, which is less than the longest pause.
+            switch_within: Duration::from_millis(1_900),
+            // A bucket of a queue stays open for 156 calls (23 s) and longer after its end. So a
+            // step of an import arrives in time, even if it is held up three times (18 s).
+            call_timeout: Duration::from_millis(150),
             shards: 2,
             resource_shards: u16::try_from(chance.between(1, 2)).unwrap_or(1),
             shard_bytes_max: *chance.one_of(&[300, 1_000, 1 << 20]),
@@ -257,7 +270,8 @@ impl Setup {
             phases: chance.between(2, 4),
             ops_per_phase: 60,
             pause_ms_max: 9_000,
-            request_ms_max: 3_500,
+            // 3.6 s until it has ended.
+            request_ms_max: 3_600 - LAST_TURNS * moment_ms,
             long_step_ms_max: 6_000,
             reads_one: false,
             pace: Pace::default(),
@@ -278,13 +292,17 @@ impl Setup {
     pub(crate) fn announce_changes(&mut self) {
         self.options.feed_keep = Duration::from_secs(365 * 24 * 3_600);
         self.options.switch_within = Duration::from_secs(3);
+        // With the difference of clocks, the horizon is 15 s back. A list of steps that is one
+        // commit is not checked for its time, and that of an import is held up for 6 s.
+        self.options.call_timeout = Duration::from_secs(10);
         self.pause_ms_max = 30_000;
     }
 
     /// Lets clients make transactions.
     pub(crate) fn make_transactions(&mut self) {
         self.has_transactions = true;
-        self.options.transaction_timeout = Duration::from_secs(5);
+        // With the difference of clocks (2 s) they end after 5 s, which is within a pause.
+        self.options.transaction_timeout = Duration::from_secs(3);
     }
 
     /// Lets clients ask for versions, and restore and remove some. In one tree no others are kept.
@@ -434,4 +452,40 @@ impl Setup {
 
 pub(crate) fn replicated(centers: usize, serial: Serial, content_write: Reach, write: Reach) -> Engine {
     Engine::Replicated { centers, serial, content_write, write }
+}
+
+#[cfg(test)]
+mod tests {
+    use heads::retries::TRIES_MAX;
+
+    use super::*;
+
+    /// How long others assume that a request is at work, by their own clocks.
+    fn change_max(options: &LibraryOptions) -> Duration {
+        options.switch_within + options.call_timeout * (TRIES_MAX + 2)
+    }
+
+    #[test]
+    fn no_request_takes_longer_and_no_clocks_differ_more_than_the_protocols_assume() {
+        for seed in 0..160 {
+            let setup = Setup::new(seed, None);
+            let request_ms = setup.request_ms_max + LAST_TURNS * setup.moment_ms + LATE_MS_MAX;
+            assert!(Duration::from_millis(request_ms) <= change_max(&setup.options), "seed {seed}: {request_ms} ms");
+            let offsets = setup.clocks.iter().map(|clock| clock.offset_ms);
+            let apart_ms = offsets.clone().max().unwrap_or(0) - offsets.min().unwrap_or(0);
+            let apart = Duration::from_millis(apart_ms.unsigned_abs());
+            assert!(apart < setup.options.clock_skew_max, "seed {seed}: {apart:?}");
+        }
+    }
+
+    #[test]
+    fn what_requests_left_is_dropped_while_others_are_at_work_in_most_worlds() {
+        // Worlds in which volumes are collected, and those whose clocks are far apart.
+        let is_slow = |seed: &u64| matches!(seed % 16, 4 | 5 | 7 | 13 | 15);
+        for seed in (0..160).filter(|seed| !is_slow(seed)) {
+            let Setup { options, pause_ms_max, .. } = Setup::new(seed, None);
+            let dropped_after = (change_max(&options) + options.clock_skew_max).max(options.grace);
+            assert!(dropped_after < Duration::from_millis(pause_ms_max), "seed {seed}: {dropped_after:?}");
+        }
+    }
 }
