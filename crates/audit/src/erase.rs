@@ -50,15 +50,11 @@ impl Audit {
     /// Records that cannot be read are replaced by ones that name nobody if `with_damaged`, and
     /// left otherwise.
     ///
-    /// Servers that share a store replace rows by their clocks. So records that are younger than
-    /// these may differ (`clock_skew_max`) are left.
+    /// Servers that share a store replace rows by their clocks, and others may still write a record.
+    /// So records are left that are too young for both: clocks may differ (`clock_skew_max`), and a
+    /// record may wait (`audit_max_lag`), and is then on its way.
     pub async fn erase(&self, whom: &Whom, before: UnixMillis, with_damaged: bool) -> ObjectsResult<Erased> {
-        let heads = &self.heads;
-        let settled = match heads.store().capabilities().is_shared {
-            true => UnixMillis(heads.clock().now().0.saturating_sub(millis(heads.options().clock_skew_max))),
-            false => heads.clock().now(),
-        };
-        let until = before.min(settled);
+        let until = before.min(self.before_now(self.others_behind()));
         // Records that this server has not written yet, or will write again. Those that begin from
         // now on are not before `until`.
         self.auditor().finish().await;
@@ -103,10 +99,6 @@ impl Audit {
             Outcome::Refused { .. } => Err(ObjectsError::Internal("a plain put was refused".to_owned())),
         }
     }
-}
-
-fn millis(time: std::time::Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The value without the person; `None`: it does not name that person. One that cannot be read may.

@@ -27,16 +27,31 @@ const LOOK_EVERY_SHARED: Duration = Duration::from_secs(60);
 
 impl Audit {
     /// A time before which everything is written that ever will be: a second ago or, if servers
-    /// share the store, as much as their clocks may differ.
+    /// share the store, as long ago as others may take.
     ///
     /// Errors: records of this process wait and cannot be written.
     pub async fn written_until(&self) -> ObjectsResult<UnixMillis> {
-        let heads = &self.heads;
-        let others = if self.is_shared() { heads.options().clock_skew_max } else { Duration::ZERO };
-        let behind = u64::try_from((BEHIND + others).as_millis()).unwrap_or(u64::MAX);
-        let until = UnixMillis(heads.clock().now().0.saturating_sub(behind));
+        let until = self.before_now(self.others_behind().max(BEHIND));
         self.auditor().written().await?;
         Ok(until)
+    }
+
+    /// For how long after the time of its id, by this server's clock, another server may still
+    /// write a record; zero if no other one shares the store. Clocks differ, a record waits for
+    /// those before it, and its write takes a call. A server whose records wait longer than
+    /// `audit_max_lag` refuses requests. What waits there by then may be written later.
+    pub(crate) fn others_behind(&self) -> Duration {
+        let options = self.heads.options();
+        match self.is_shared() {
+            true => BEHIND + self.heads.clock_skew() + options.audit_max_lag + options.call_timeout,
+            false => Duration::ZERO,
+        }
+    }
+
+    /// The time so long ago.
+    pub(crate) fn before_now(&self, long: Duration) -> UnixMillis {
+        let long = u64::try_from(long.as_millis()).unwrap_or(u64::MAX);
+        UnixMillis(self.heads.now().0.saturating_sub(long))
     }
 
     /// How often a follower looks.

@@ -381,7 +381,7 @@ impl Heads {
         Ok(())
     }
 
-    fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.inner.store.capabilities().is_shared
     }
 

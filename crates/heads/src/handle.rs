@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use store::{Call, Class, Clock, Deadline, Stamp, Store, UnixMillis};
 
@@ -77,6 +78,31 @@ impl Heads {
         self.clock().now()
     }
 
+    /// The greatest difference between this server's clock and that of another one that changes the
+    /// store; zero if no other one does.
+    pub fn clock_skew(&self) -> Duration {
+        if self.is_shared() { self.inner.options.clock_skew_max } else { Duration::ZERO }
+    }
+
+    /// When this server may end what another one promised to keep until a time: once that is past
+    /// by the clock of the other one, too.
+    pub fn expires(&self, until: UnixMillis) -> UnixMillis {
+        until.plus(self.clock_skew())
+    }
+
+    /// When no request is at work any more that drew a revision at a time, or ended an upload that
+    /// had a lease until then. What such a request was about to name or to do may be dropped from
+    /// then on. That is a grace later, which usually is much longer than a request can take.
+    pub fn requests_end(&self, since: UnixMillis) -> UnixMillis {
+        let options = &self.inner.options;
+        self.expires(since.plus(options.change_max())).max(since.plus(options.grace))
+    }
+
+    /// Whether that time has come.
+    pub fn requests_passed(&self, since: UnixMillis) -> bool {
+        self.now() >= self.requests_end(since)
+    }
+
     /// The source of new revisions.
     pub fn revisions(&self) -> &RevisionClock {
         &self.inner.revisions
@@ -131,5 +157,70 @@ impl Heads {
     /// A call for a class of data, with the usual deadline.
     pub fn call(&self, class: Class) -> Call {
         Call::new(class, Deadline::within(self.inner.options.call_timeout))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::null::NullStore;
+    use store::{Capabilities, ManualClock, Wrapper};
+
+    use super::*;
+
+    const START: UnixMillis = UnixMillis(1_750_000_000_000);
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// A store that several servers share.
+    struct Shared(NullStore);
+
+    impl Wrapper for Shared {
+        fn inner(&self) -> &dyn Store {
+            &self.0
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { is_shared: true, ..self.0.capabilities() }
+        }
+    }
+
+    /// The heads of a store of one server, and those of a shared one.
+    fn alone_and_shared(options: &LibraryOptions) -> ([Heads; 2], Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::new(START));
+        let stores: [Arc<dyn Store>; 2] = [Arc::new(NullStore::new()), Arc::new(Shared(NullStore::new()))];
+        let over = |store| Heads::new(store, Surroundings::of_this_machine(clock.clone()), options.clone());
+        (stores.map(over), clock)
+    }
+
+    #[test]
+    fn what_another_server_promised_ends_as_much_later_as_clocks_may_differ_and_alone_in_time() {
+        let options = LibraryOptions { clock_skew_max: 300 * SECOND, ..LibraryOptions::default() };
+        let ([alone, shared], _) = alone_and_shared(&options);
+        assert_eq!((alone.clock_skew(), alone.expires(START)), (Duration::ZERO, START));
+        assert_eq!((shared.clock_skew(), shared.expires(START)), (300 * SECOND, START.plus(300 * SECOND)));
+    }
+
+    #[test]
+    fn a_request_may_be_at_work_for_as_long_as_it_may_try_however_short_grace_and_calls_are() {
+        let short = LibraryOptions {
+            grace: SECOND,
+            clock_skew_max: 30 * SECOND,
+            switch_within: 60 * SECOND,
+            call_timeout: SECOND,
+            ..LibraryOptions::default()
+        };
+        for (options, alone_s, shared_s) in [
+            (short.clone(), 74, 104),
+            (LibraryOptions { call_timeout: Duration::ZERO, ..short.clone() }, 60, 90),
+            (LibraryOptions { grace: 1_000 * SECOND, ..short }, 1_000, 1_000),
+        ] {
+            let (heads, clock) = alone_and_shared(&options);
+            for (heads, seconds) in heads.iter().zip([alone_s, shared_s]) {
+                clock.set(UnixMillis(START.0 + 1_000 * seconds - 1));
+                assert!(!heads.requests_passed(START), "{seconds}: {options:?}");
+                clock.set(UnixMillis(START.0 + 1_000 * seconds));
+                assert!(heads.requests_passed(START), "{seconds}: {options:?}");
+            }
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::keep::{History, HistoryTrees, Keep};
 use crate::path::ResourcePath;
+use crate::retries::TRIES_MAX;
 
 /// The name of the container of all volumes.
 pub const VOLUMES: &str = "volumes";
@@ -20,7 +21,10 @@ pub struct LibraryOptions {
     pub history_trees: HistoryTrees,
     /// L: how long a plan may be read from.
     pub plan_life: Duration,
-    /// s: the greatest difference between two servers' clocks.
+    /// s: the greatest difference between two servers' clocks. [`Heads::clock_skew`] is the one
+    /// that counts in a store.
+    ///
+    /// [`Heads::clock_skew`]: crate::Heads::clock_skew
     pub clock_skew_max: Duration,
     /// How long a selection lasts if its request does not say.
     pub selection_life: Duration,
@@ -130,6 +134,13 @@ impl LibraryOptions {
     /// Which versions of a resource are kept.
     pub fn kept_at(&self, path: &ResourcePath) -> Keep {
         self.history_trees.at(path).unwrap_or(self.history.resources)
+    }
+
+    /// How long a change may be tried after its writer has drawn a revision for it. Before it
+    /// switches a head it reads once more, as often as calls are tried. The last try of a switch
+    /// begins within `switch_within`, and is an announcement and a write.
+    pub(crate) fn change_max(&self) -> Duration {
+        self.switch_within + self.call_timeout * (TRIES_MAX + 2)
     }
 
     /// Refuses settings that would break a promise: without G > L + s, a stream could lose its

@@ -149,10 +149,12 @@ impl Heads {
     }
 
     /// The first bucket that is not closed. A step that puts a record may be built at the end of a
-    /// bucket, by a server whose clock differs, and is retried as often as a switch of a head.
+    /// bucket, by a server whose clock differs. It is retried as often as a switch of a head, and
+    /// with a short time limit of calls for as long as one.
     fn open_from(&self, now: UnixMillis) -> u32 {
         let options = &self.inner.options;
-        let trying = options.call_timeout * TRIES_MAX * (TRIES_MAX + 1) + 2 * options.clock_skew_max;
+        let of_calls = options.call_timeout * TRIES_MAX * (TRIES_MAX + 1);
+        let trying = of_calls.max(options.change_max()) + 2 * options.clock_skew_max;
         bucket_of(UnixMillis(now.0.saturating_sub(u64::try_from(trying.as_millis()).unwrap_or(u64::MAX))))
     }
 

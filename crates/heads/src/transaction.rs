@@ -70,7 +70,7 @@ pub struct Transaction {
     pub owner: String,
     /// Since when the phase is this one.
     pub since: UnixMillis,
-    /// When it expires while it is not decided.
+    /// When it expires while it is not decided, by the clock of the server that wrote this.
     pub until: UnixMillis,
     /// Another one for each write, so that no state comes back.
     nonce: [u8; 8],
@@ -189,9 +189,10 @@ impl Heads {
     }
 
     /// The state of a transaction after this server's clock has ended it, if it was time for that.
+    /// Another server, whose clock is behind, may have promised the time at which it expires.
     pub async fn present_transaction(&self, id: TransactionId) -> ObjectsResult<Option<Transaction>> {
         match self.transaction(id).await? {
-            Some(late) if late.phase.is_undecided() && self.now() >= late.until => {
+            Some(late) if late.phase.is_undecided() && self.now() >= self.expires(late.until) => {
                 self.change_transaction(id, &late, Phase::Expired, late.until).await
             }
             state => Ok(state),

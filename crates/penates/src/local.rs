@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use library::Library;
 use rustix::process::geteuid;
+use server::config::Config;
 use store::copying;
 use store::limited::Limited;
 use store::read_only::ReadOnlyGate;
@@ -30,8 +31,11 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 const LOOK_TRUSTED: Duration = Duration::from_secs(10);
 
 /// How long processes that share a store may take to learn that it is read-only, or where its heads
-/// have their home, and to end the changes that they have begun.
-pub const OTHERS_LEARN_WITHIN: Duration = Duration::from_secs(35);
+/// have their home. Nodes may apply what was sent by then for some seconds more.
+const LEARN_WITHIN: Duration = Duration::from_secs(25);
+
+/// The time limit of changes that no setting limits, those of tokens for example.
+const FIXED_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long changes may wait for their sync while a folder is loaded. A load that is repeated makes
 /// again what a power failure undid.
@@ -45,6 +49,15 @@ const LOCK: &str = "lock";
 
 /// What is in a data folder in which a process died while it made a store.
 const HALF_MADE: [&str; 5] = [LOCK, "contents", "making", LOST_AND_FOUND, loading::PART];
+
+/// How long processes that share a store may take to learn that it is read-only, or where its heads
+/// have their home, and to end the changes that they have begun. They have the same settings as
+/// this process.
+pub fn others_learn_within(settings: &Settings) -> Duration {
+    let Config { store, records, .. } = &settings.server;
+    let limits = [FIXED_LIMIT, store.call_timeout, records.deadline, records.deadline_max];
+    LEARN_WITHIN + limits.into_iter().max().unwrap_or_default()
+}
 
 /// Opens the configured store. In an empty folder it makes one. A read-only store refuses changes.
 /// An unfinished copy is not opened, because it looks like a library that has lost most of its
@@ -400,6 +413,18 @@ fn has_only(folder: &Path, names: &[&str]) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn it_is_waited_for_others_as_long_as_their_longest_change_may_take() {
+        let seconds = Duration::from_secs;
+        for (call_timeout, deadline_max, waited) in [(10, 60, 85), (100, 60, 125), (10, 120, 145), (1, 1, 35)] {
+            let mut settings = Settings::default();
+            settings.server.store.call_timeout = seconds(call_timeout);
+            settings.server.records.deadline_max = seconds(deadline_max);
+            assert_eq!(others_learn_within(&settings), seconds(waited));
+        }
+        assert_eq!(others_learn_within(&Settings::default()), seconds(85));
+    }
 
     #[test]
     fn a_folder_that_cannot_be_looked_into_is_not_one_without_a_store() {

@@ -3,7 +3,8 @@
 //!
 //! Each content that a head is about to name gets a record of that head's object, put before the
 //! head. A content is an orphan if, a grace after its upload, no recorded object names it in its
-//! head or head log. No request takes that long.
+//! head or head log. No request takes that long: if the grace is short, it waits until the request
+//! has ended ([`heads::Heads::requests_end`]).
 
 use bytes::Bytes;
 use heads::chores::Chore;
@@ -72,7 +73,7 @@ impl Repository {
     async fn is_orphan(&self, id: ContentId) -> ObjectsResult<bool> {
         let header = self.heads.store().content_header(self.heads.call(Class::Content), id).await?;
         let Some(header) = header.filter(|header| header.state == ContentState::Sealed) else { return Ok(false) };
-        if !self.heads.grace_passed(header.lease_until) {
+        if !self.heads.requests_passed(header.lease_until) {
             return Ok(false);
         }
         let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));

@@ -171,8 +171,8 @@ impl Repository {
         let current = self.heads.retry_transient(|| self.heads.head_at(&object)).await?;
         let is_live = |row: &HeadRow| row.head.state == ObjectState::Live && row.head.incarnation == job.incarnation;
         if current.is_some_and(|row| is_live(&row)) {
-            // The recorder may still be about to begin, for up to a grace.
-            return Ok((false, self.heads.finished_if(self.heads.grace_passed(since.time()))));
+            // The recorder may still be about to begin.
+            return Ok((false, self.heads.finished_if(self.heads.requests_passed(since.time()))));
         }
         if !self.heads.keeps(Rule::JobFinish) {
             self.heads.finish([record]).await?;

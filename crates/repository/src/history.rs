@@ -241,8 +241,9 @@ impl Repository {
         let log = self.heads.log_before(object, &row.head);
         let (mut doomed, mut is_waiting) = (Vec::new(), false);
         for (noted_as, revision) in removals {
-            // Records are visited some minutes before they are due.
-            if !self.heads.grace_passed(noted_as.time()) {
+            // Records are visited some minutes before they are due. With a short grace the mark may
+            // not be put yet.
+            if !self.heads.requests_passed(noted_as.time()) {
                 is_waiting = true;
                 continue;
             }
@@ -301,9 +302,9 @@ impl Repository {
             if !versions.cut_off.is_empty() || will_pass {
                 return Ok(Progress::Waiting(now.plus(LOOKED_AT_AGAIN)));
             }
-            // A writer that left a record a grace ago is not at work any more.
+            // From then on no writer that left a record is at work any more.
             let revisions = records.iter().filter_map(|entry| keys::superseded_of(entry.sort())).map(|(of, _)| of);
-            let until = revisions.map(|revision| revision.time().plus(self.heads.options().grace)).max();
+            let until = revisions.map(|revision| self.heads.requests_end(revision.time())).max();
             let until = until.unwrap_or_default();
             return Ok(if until > now { Progress::Waiting(until) } else { Progress::Finished });
         };

@@ -224,7 +224,8 @@ impl Repository {
             // It may be about to begin: its record comes first.
             let begun = envelope::open(ValueKind::TransactionWork, &entry.value).ok();
             let begun = begun.and_then(|begun| begun[..].try_into().ok()).map_or(0, u64::from_be_bytes);
-            return Ok((Visited::Other, self.finished_or_later(now, UnixMillis(begun).plus(REMEMBERED))));
+            let until = self.heads.expires(UnixMillis(begun).plus(REMEMBERED));
+            return Ok((Visited::Other, self.finished_or_later(now, until)));
         };
         match state.phase {
             Phase::Open | Phase::Closing => Ok((Visited::Open(state.owner.clone(), state.until), Then::Later(now))),
@@ -240,7 +241,7 @@ impl Repository {
             }
             Phase::Committed | Phase::RolledBack | Phase::Expired => {
                 self.drop_staged(id).await?;
-                let until = state.since.plus(REMEMBERED);
+                let until = self.heads.expires(state.since.plus(REMEMBERED));
                 // Its record is visited twice: when it has ended, and when it is forgotten.
                 let is_found = state.phase == Phase::Expired && now < until;
                 if is_found {

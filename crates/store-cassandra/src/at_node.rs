@@ -212,7 +212,7 @@ impl<'a> PagedRead<'a> {
 }
 
 /// A profile that leads each request to this node.
-fn only_at(node: &Arc<Node>) -> ExecutionProfileHandle {
+pub(crate) fn only_at(node: &Arc<Node>) -> ExecutionProfileHandle {
     let policy = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(node.clone()), None);
     ExecutionProfile::builder().load_balancing_policy(policy).build().into_handle()
 }

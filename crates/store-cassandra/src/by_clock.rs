@@ -43,6 +43,8 @@ impl Engine {
             return Err(StoreError::Invalid("a list that counts by the clock has one partition".to_owned()));
         }
         call.wanted_of(table).require(self.levels.durability(table.class()))?;
+        // A clock that is far ahead would hide what others write later.
+        self.clocks.check()?;
         let statements = self.statements.of(table)?;
         let partition = stored_partition(&partition);
         let (mut writes, mut replacements) = (Vec::new(), Vec::new());

@@ -1,5 +1,6 @@
 //! The store: opens the keyspace and passes calls to the modules that carry them out.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use store::{
 use tokio::time::timeout_at;
 
 use crate::address::Address;
+use crate::clocks::Clocks;
 use crate::connect::{self, Connected};
 use crate::engine::Engine;
 use crate::home::KnownHome;
@@ -66,7 +68,7 @@ impl CassandraStore {
     /// Errors: [`StoreError::Unavailable`] if no node answers (or none accepts the password);
     /// [`StoreError::Unreadable`] if there is no such store; [`StoreError::Format`] if it has
     /// another format; [`StoreError::Invalid`] if data center, levels or certificates do not match
-    /// the cluster, or if this machine's clock differs too much from a node's.
+    /// the cluster, or if this machine's clock differs too much from those of most nodes.
     pub fn open(options: CassandraOptions, clock: Arc<dyn Clock>) -> BoxFuture<'static, StoreResult<Arc<Self>>> {
         async move {
             let prepared = Prepared::begin(&options).await?;
@@ -84,7 +86,7 @@ impl CassandraStore {
     ) -> StoreResult<Arc<Self>> {
         let Prepared { connected, level, statements } = prepared;
         let address = options.address.clone();
-        check_clock(&connected, &options, clock.as_ref()).await?;
+        let clocks = Clocks::compare(&connected, &options, clock.as_ref()).await?;
         let (copies, others) = connected.check_levels(&address, &options.levels)?;
         let home = match copies.others > 0 {
             true => Some(connected.home(address.keyspace()).await?),
@@ -104,6 +106,7 @@ impl CassandraStore {
             row_sizes: RowSizes::default(),
             turns: Turns::new(),
             lag,
+            clocks,
             content_lease: options.content_lease,
             swept_until: Mutex::new(None),
             level: Mutex::new(level),
@@ -128,17 +131,6 @@ impl CassandraStore {
     fn open_engine(&self) -> StoreResult<Arc<Engine>> {
         self.engine.read().clone().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
     }
-}
-
-async fn check_clock(connected: &Connected, options: &CassandraOptions, clock: &dyn Clock) -> StoreResult<()> {
-    let Some(max) = options.clock_skew_max else { return Ok(()) };
-    let skew = connected.clock_skew(|| clock.now().0).await?;
-    if skew > max {
-        return Err(StoreError::Invalid(format!(
-            "this machine's clock and a node's differ by {skew:?}, at most {max:?} are allowed (store.clock_skew_max): set the clocks"
-        )));
-    }
-    Ok(())
 }
 
 #[async_trait]
@@ -209,7 +201,7 @@ impl Store for CassandraStore {
     }
 
     fn check_home(&self) -> StoreResult<()> {
-        self.open_engine()?.home.check()
+        self.open_engine()?.may_switch()
     }
 
     fn level(&self) -> FormatLevel {
@@ -234,14 +226,24 @@ impl Store for CassandraStore {
         let refusal =
             asked.await.err().filter(|error| !is_load(error)).map(|error| format!("{}: {error}", self.address));
         // All lanes are on the same nodes.
-        let refusing_writes = refusal.iter().flat_map(|why| Lane::ALL.map(|lane| (lane, why.clone()))).collect();
-        let replication_lag =
-            self.open_engine().map(|engine| engine.lag.by_datacenter(engine.now())).unwrap_or_default();
+        let mut refusing_writes: BTreeMap<Lane, String> =
+            refusal.iter().flat_map(|why| Lane::ALL.map(|lane| (lane, why.clone()))).collect();
+        let engine = self.open_engine();
+        if let Some(why) = engine.as_ref().ok().and_then(|engine| engine.clocks.refusal()) {
+            // Reads go on, and so does what they write.
+            for lane in [Lane::Text, Lane::Records] {
+                refusing_writes.entry(lane).or_insert_with(|| why.clone());
+            }
+        }
+        let replication_lag = engine.map(|engine| engine.lag.by_datacenter(engine.now())).unwrap_or_default();
         Health { refusing_writes, replication_lag, ..Health::default() }
     }
 
     fn measures(&self) -> Vec<Measure> {
-        self.open_engine().map_or_else(|_| Vec::new(), |engine| engine.requests.measures())
+        let Ok(engine) = self.open_engine() else { return Vec::new() };
+        let mut measures = engine.requests.measures();
+        measures.extend(engine.clocks.measure());
+        measures
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -46,8 +46,9 @@ impl Engine {
         let (mut tries, mut unsure) = (Tries::until(call.deadline), None);
         let mut nth = 0;
         loop {
-            // Before each try: once the home is left, nothing more is decided here.
-            if let Err(error) = self.home.check() {
+            // Before each try: once the home is left, or the clock is wrong, nothing more is
+            // decided here.
+            if let Err(error) = self.may_switch() {
                 return Err(unsure.map_or(Failure::Refused(error), Failure::Unsure));
             }
             let sent = self.statement_of(change)?;

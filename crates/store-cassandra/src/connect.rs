@@ -175,19 +175,6 @@ impl Connected {
         }
     }
 
-    /// The difference between a node's clock and `now_ms`, in either direction.
-    pub(crate) async fn clock_skew(&self, now_ms: impl Fn() -> u64) -> StoreResult<Duration> {
-        let statement = self.statement("SELECT toUnixTimestamp(now()) FROM system.local", Consistency::One);
-        let asked_at = now_ms();
-        let answer = self.session.query_unpaged(statement, ()).await.map_err(|error| Failure::from(error).of_read())?;
-        let answered_at = now_ms();
-        let rows = readable(answer.into_rows_result())?;
-        let (node,): (i64,) = readable(rows.first_row())?;
-        let node = u64::try_from(node).unwrap_or(0);
-        // The node read its clock at some time between question and answer.
-        Ok(Duration::from_millis(asked_at.saturating_sub(node).max(node.saturating_sub(answered_at))))
-    }
-
     /// The copies that the keyspace keeps, and the other data centers that have some. Refuses
     /// levels that they can never meet.
     pub(crate) fn check_levels(&self, address: &Address, levels: &Levels) -> StoreResult<(Copies, Vec<String>)> {

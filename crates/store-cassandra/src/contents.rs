@@ -144,7 +144,7 @@ impl Engine {
 
     pub(crate) async fn condemn(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {
         loop {
-            match lifecycle::to_condemn(self.header(description(deadline), id).await?, self.now()) {
+            match lifecycle::to_condemn(self.header(description(deadline), id).await?, self.now_everywhere()) {
                 ToCondemn::Answer(answer) => return Ok(answer),
                 ToCondemn::Write(stamp, header) => {
                     if self.change_header(deadline, id, Expect::Stamp(stamp), &header).await?.is_some() {
@@ -170,10 +170,11 @@ impl Engine {
         Ok(true)
     }
 
-    /// Deletes condemned contents, and uploads whose lease has expired; only in the home data
-    /// center of the headers. Cassandra deletes expired rows by itself.
+    /// Deletes condemned contents, and uploads whose lease has expired by the clock of every
+    /// server; only in the home data center of the headers. Cassandra deletes expired rows by
+    /// itself.
     pub(crate) async fn sweep(&self, call: Call) -> StoreResult<u64> {
-        if self.home.refusal().is_some() {
+        if self.may_switch().is_err() {
             return Ok(0);
         }
         let (mut swept, mut seen) = (0, 0);
@@ -206,7 +207,7 @@ impl Engine {
     /// a large content, the next sweep deletes the rest.
     async fn sweep_one(&self, call: Call, id: ContentId) -> StoreResult<bool> {
         let deadline = call.deadline;
-        match lifecycle::to_sweep(self.header(call.of(Class::Description), id).await?, self.now()) {
+        match lifecycle::to_sweep(self.header(call.of(Class::Description), id).await?, self.now_everywhere()) {
             ToSweep::Leave => return Ok(false),
             ToSweep::Condemn(stamp, header) => {
                 if self.change_header(deadline, id, Expect::Stamp(stamp), &header).await?.is_none() {

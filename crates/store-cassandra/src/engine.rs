@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use store::{Clock, FormatLevel, UnixMillis};
+use store::{Clock, FormatLevel, StoreResult, UnixMillis};
 
 use crate::address::Address;
+use crate::clocks::Clocks;
 use crate::home::KnownHome;
 use crate::lag::Lag;
 use crate::lease::Lease;
@@ -33,6 +34,7 @@ pub(crate) struct Engine {
     pub(crate) row_sizes: RowSizes,
     pub(crate) turns: Turns,
     pub(crate) lag: Lag,
+    pub(crate) clocks: Clocks,
     pub(crate) content_lease: Duration,
     /// Where the last sweep of contents ended.
     pub(crate) swept_until: Mutex<Option<Bytes>>,
@@ -45,6 +47,19 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn now(&self) -> UnixMillis {
         self.clock.now()
+    }
+
+    /// A time that is past by the clock of every server.
+    pub(crate) fn now_everywhere(&self) -> UnixMillis {
+        let skew = u64::try_from(self.clocks.max().as_millis()).unwrap_or(u64::MAX);
+        UnixMillis(self.now().0.saturating_sub(skew))
+    }
+
+    /// Fails with [`StoreError::ReadOnly`](store::StoreError::ReadOnly) if no head can be switched
+    /// from here: they are decided elsewhere, or the clock is wrong.
+    pub(crate) fn may_switch(&self) -> StoreResult<()> {
+        self.home.check()?;
+        self.clocks.check()
     }
 
     /// The store's level, as far as this program knows: it may have risen.

@@ -24,7 +24,14 @@ impl Engine {
     /// Makes sure that the lease holds. A call that waits for its turn, or for nodes, ends with
     /// [`StoreError::DeadlinePassed`] at its deadline.
     pub(crate) async fn hold_lease(&self, deadline: Deadline) -> StoreResult<()> {
-        self.lease.hold(deadline, || self.now(), self.renew_lease()).await
+        self.lease.hold(deadline, || self.now(), self.renew()).await
+    }
+
+    /// Compares the clocks, and renews the lease.
+    pub(crate) async fn renew(&self) -> StoreResult<()> {
+        // At once: nodes that are slow to tell their time hold up no lease.
+        let ((), renewed) = tokio::join!(self.compare_clocks(), self.renew_lease());
+        renewed
     }
 
     /// Writes the lease, and then checks that this program knows the store's level.

@@ -43,9 +43,9 @@
 //!   (lightweight transactions; `turns.rs`: one at a time), `by_clock.rs` (the last write wins),
 //!   `contents.rs` and `chunks.rs`;
 //! - several servers: `lease.rs` (the protocol), `leasing.rs` and `raising.rs` (the level of the
-//!   store); several data centers: `lag.rs`, `home.rs` and `move_home.rs` (which of them switches
-//!   heads); `at_node.rs` reads tables at each node apart, to warm it (`warm.rs`) and to
-//!   compare copies (`copies/`);
+//!   store), `clocks.rs` (whether the clock is right); several data centers: `lag.rs`, `home.rs`
+//!   and `move_home.rs` (which of them switches heads); `at_node.rs` reads tables at each node
+//!   apart, to warm it (`warm.rs`) and to compare copies (`copies/`);
 //! - at the bottom the stored form: `levels.rs`, `schema.rs` (`initialise.rs` creates it),
 //!   `value.rs` and `write_times.rs`. `testing` is for tests only.
 
@@ -54,6 +54,7 @@ mod at_node;
 mod by_clock;
 mod cassandra_store;
 mod chunks;
+mod clocks;
 mod compare;
 mod connect;
 mod contents;

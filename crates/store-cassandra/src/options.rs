@@ -30,8 +30,9 @@ pub struct CassandraOptions {
     pub connect_timeout: Duration,
     /// How long an upload may send nothing.
     pub content_lease: Duration,
-    /// How far this machine's clock may be from the nodes' before writes are refused. `None`: it is
-    /// not checked (for tests with their own clocks).
+    /// The greatest difference between the clocks of two servers. If this machine's clock differs
+    /// by more than half of it from those of most nodes, no head is switched. `None`: clocks are
+    /// not compared, and count as equal (for tests with their own clocks).
     pub clock_skew_max: Option<Duration>,
     /// The newest level that this program knows. Tests set another one, to be an earlier or a later
     /// program.

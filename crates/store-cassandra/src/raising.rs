@@ -6,6 +6,7 @@ use scylla::statement::Consistency;
 use store::{Clock, FormatLevel, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::cassandra_store::CassandraStore;
+use crate::clocks::Clocks;
 use crate::connect::{self, Connected};
 use crate::failure::{Failure, readable};
 use crate::lease::{INTENT_KEY, LEASE_PREFIX, Server, server_of};
@@ -128,6 +129,7 @@ impl CassandraStore {
     pub fn upgrading<'a>(options: &'a CassandraOptions, clock: &'a dyn Clock) -> BoxFuture<'a, StoreResult<Upgrading>> {
         async move {
             let (connected, _) = connect::store(options).await?;
+            Clocks::compare(&connected, options, clock).await?;
             connected.upgrading(options, clock.now()).await
         }
         .boxed()
@@ -144,6 +146,8 @@ impl CassandraStore {
     ) -> BoxFuture<'a, StoreResult<(FormatLevel, Upgrading)>> {
         async move {
             let (connected, level) = connect::store(options).await?;
+            // It decides which leases have ended.
+            Clocks::compare(&connected, options, clock).await?;
             let next = level.next();
             if level == options.newest_level {
                 connected.withdraw(options, level).await?;

@@ -32,8 +32,9 @@ impl Engine {
         let mut tries = Tries::new(call.deadline);
         let mut nth = 0;
         loop {
-            // Before each try: once the home is left, nothing more is decided here.
-            self.home.check().map_err(Failure::Refused)?;
+            // Before each try: once the home is left, or the clock is wrong, nothing more is
+            // decided here.
+            self.may_switch().map_err(Failure::Refused)?;
             if let Some(sent) = self.replacement(statements, change, expected.as_ref()) {
                 match self.requests.transact(call.deadline, commit, serial, sent, nth).await {
                     Ok(true) => return Ok(Ended::Applied),

@@ -105,7 +105,7 @@ impl CassandraSettings {
     }
 
     /// The options of the store at `address`, with the password and the certificates that are in
-    /// files. `clock_skew_max` is how far this machine's clock may be from the nodes'.
+    /// files. `clock_skew_max` is the greatest difference between the clocks of two servers.
     ///
     /// Returns [`StoreError::Invalid`] if the address is none, or a file cannot be read.
     pub fn options(&self, address: &str, clock_skew_max: Duration) -> StoreResult<CassandraOptions> {

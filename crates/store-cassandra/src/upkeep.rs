@@ -1,6 +1,6 @@
-//! What an open store does by itself until it is closed: it renews its lease, looks which data
-//! centers have copies, reads where the heads' home is (`home.rs`), and measures how far this data
-//! center is behind the others (`lag.rs`).
+//! What an open store does by itself until it is closed: it compares the clocks (`clocks.rs`) and
+//! renews its lease, looks which data centers have copies, reads where the heads' home is
+//! (`home.rs`), and measures how far this data center is behind the others (`lag.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,9 +56,9 @@ fn repeat(engine: &Arc<Engine>, period: Duration, act: fn(&Engine) -> BoxFuture<
 }
 
 impl Engine {
-    /// Renews the lease, and learns whether the level has risen.
+    /// Renews the lease, and learns whether the level has risen, and whether the clock is right.
     async fn keep_lease(&self) {
-        if let Err(error) = self.renew_lease().await {
+        if let Err(error) = self.renew().await {
             tracing::warn!(%error, "the lease of this server could not be renewed");
         }
     }

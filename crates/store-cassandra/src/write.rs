@@ -38,7 +38,7 @@ impl Engine {
         steps.iter().try_for_each(|step| call.wanted_of(step.table()).require(self.given(step)))?;
         if steps.iter().any(|step| matches!(step, Step::CompareAndWrite { .. } | Step::Replace { .. })) {
             // Before the first step, so that the list is certainly not carried out.
-            self.home.check()?;
+            self.may_switch()?;
         }
         let mut something_applied = false;
         for (index, step) in steps.into_iter().enumerate() {

@@ -264,9 +264,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether guarded rows can be changed from here.
     /// [`StoreError::ReadOnly`](crate::StoreError::ReadOnly) says why not: they are decided in
-    /// another data center, or the store is read-only. Strong reads may lag behind then. Code that
-    /// repairs something by what guarded rows say calls this first. If it fails, that code repairs
-    /// nothing, not even by plain writes.
+    /// another data center, the store is read-only, or this machine's clock is wrong. Strong reads
+    /// may lag behind then. Code that repairs something by what guarded rows say calls this first.
+    /// If it fails, that code repairs nothing, not even by plain writes.
     fn check_home(&self) -> StoreResult<()> {
         Ok(())
     }

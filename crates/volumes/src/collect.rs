@@ -167,9 +167,9 @@ impl Volumes {
             {
                 return Ok(Progress::Waiting(now.plus(LOOKED_AT_AGAIN)));
             }
-            // A writer that left a record a grace ago is not at work any more.
+            // From then on no writer that left a record is at work any more.
             let revisions = records.iter().filter_map(|entry| keys::collecting_of(entry.sort())).map(|(of, _)| of);
-            let until = revisions.map(|revision| revision.time().plus(self.heads.options().grace)).max();
+            let until = revisions.map(|revision| self.heads.requests_end(revision.time())).max();
             let until = until.unwrap_or_default();
             return Ok(if until > now { Progress::Waiting(until) } else { Progress::Finished });
         }

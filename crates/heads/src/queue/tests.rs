@@ -208,3 +208,15 @@ async fn a_pass_that_ends_at_a_limit_leaves_a_mark_and_is_no_complete_one() {
 fn marks_are_not_copied_to_another_store() {
     assert!(keys::low_water_partition().starts_with(LOCAL_PREFIX));
 }
+
+#[test]
+fn a_bucket_is_open_while_a_switch_may_put_records_there_however_short_a_call_is() {
+    let (call_timeout, clock_skew_max) = (Duration::from_millis(1), Duration::ZERO);
+    let options = LibraryOptions { call_timeout, clock_skew_max, switch_within: MINUTE, ..LibraryOptions::default() };
+    let surroundings = Surroundings::of_this_machine(Arc::new(ManualClock::new(START)));
+    let heads = Heads::new(Arc::new(NullStore::new()), surroundings, options);
+    // Its last record is made at the end of the bucket.
+    let (bucket, end) = (bucket_of(START), begin_of(bucket_of(START) + 1));
+    assert_eq!(heads.open_from(end.plus(MINUTE)), bucket);
+    assert_eq!(heads.open_from(end.plus(2 * MINUTE)), bucket + 1);
+}

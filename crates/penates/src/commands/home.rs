@@ -5,9 +5,9 @@ use store_cassandra::{CassandraOptions, CassandraStore, Home};
 
 use crate::audited;
 use crate::cli::StoreArgs;
-use crate::local::{self, OTHERS_LEARN_WITHIN};
+use crate::local;
 use crate::output::Output;
-use crate::settings::{self, Flags};
+use crate::settings::{self, Flags, Settings};
 
 /// Arguments of `penates home`.
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub async fn run(args: HomeArgs) -> anyhow::Result<()> {
     let settings = settings::load(&args.store, Flags::of(&args.store)?)?.settings;
     let said = match args.datacenter {
         None if args.leave => {
-            leave(&options).await?;
+            leave(&options, &settings).await?;
             audited::note_in(&settings, "home", Some("left".to_owned())).await?;
             "no data center takes changes now: repair the keyspace, then name the new home".to_owned()
         }
@@ -51,7 +51,7 @@ pub async fn run(args: HomeArgs) -> anyhow::Result<()> {
         Some(datacenter) => {
             if CassandraStore::home(&options).await.map_err(local::cannot_open)? == Home::Unset {
                 // All data centers have decided together so far, so none needs a repair.
-                leave(&options).await?;
+                leave(&options, &settings).await?;
             }
             CassandraStore::settle_home(&options, &datacenter).await.map_err(local::cannot_open)?;
             audited::note_in(&settings, "home", Some(datacenter.clone())).await?;
@@ -64,9 +64,10 @@ pub async fn run(args: HomeArgs) -> anyhow::Result<()> {
 }
 
 /// Leaves the home, and waits until no server switches heads any more.
-async fn leave(options: &CassandraOptions) -> anyhow::Result<()> {
+async fn leave(options: &CassandraOptions, settings: &Settings) -> anyhow::Result<()> {
     CassandraStore::leave_home(options).await.map_err(local::cannot_open)?;
-    note!("waiting {} s until every server has learned of it", OTHERS_LEARN_WITHIN.as_secs());
-    tokio::time::sleep(OTHERS_LEARN_WITHIN).await;
+    let others_learn_within = local::others_learn_within(settings);
+    note!("waiting {} s until every server has learned of it", others_learn_within.as_secs());
+    tokio::time::sleep(others_learn_within).await;
     Ok(())
 }

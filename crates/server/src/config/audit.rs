@@ -12,7 +12,7 @@ use super::text;
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AuditConfig {
-    /// How far the audit may lag before requests are refused.
+    /// How far the audit may lag before requests are refused, `1ms` to `366days`.
     #[serde(with = "humantime_serde")]
     pub max_lag: Duration,
     /// Whether changes and refusals are recorded: changes before their answers (`awaited`), soon

@@ -47,10 +47,10 @@ pub struct DataConfig {
     pub import_max: u64,
     /// Most selections of one token, or of one address without a token; 0: no limit.
     pub selections_max: u64,
-    /// Default lifetime of a selection.
+    /// Default lifetime of a selection, `1ms` or more. At most it is `data.selection_life_max`.
     #[serde(with = "humantime_serde")]
     pub selection_life: Duration,
-    /// Longest lifetime of a selection.
+    /// Longest lifetime of a selection, at most `36525days`.
     #[serde(with = "humantime_serde")]
     pub selection_life_max: Duration,
     /// Bytes that all bulk responses together may read ahead of their clients.

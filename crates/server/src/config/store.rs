@@ -17,7 +17,9 @@ pub struct StoreConfig {
     /// How long a bulk response may read the revisions that it began with.
     #[serde(with = "humantime_serde")]
     pub plan_life: Duration,
-    /// The greatest difference between the clocks of two servers.
+    /// The greatest difference between the clocks of two servers. On Cassandra a server does not
+    /// start, or changes nothing, while its clock differs from those of most nodes by more than
+    /// half of it.
     #[serde(with = "humantime_serde")]
     pub clock_skew_max: Duration,
     /// Deadline of one call of the store.

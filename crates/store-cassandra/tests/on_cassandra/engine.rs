@@ -11,11 +11,16 @@ use futures::{StreamExt, TryStreamExt, stream};
 use scylla::client::session_builder::SessionBuilder;
 use store::suite::Subject;
 use store::{
-    Call, Class, Clock, Deadline, Direction, Durability, Expect, Guard, ManualClock, NewRow, Outcome, PlainValue,
-    Removal, Row, Scan, Stamp, Step, Store, StoreError, StoreResult, SystemClock, Table, UnixMillis, read_only,
+    Call, Class, Clock, ContentId, Deadline, Direction, Durability, Expect, Guard, Lane, ManualClock, NewRow, Outcome,
+    PlainValue, Removal, Row, Scan, Stamp, Step, Store, StoreError, StoreResult, SystemClock, Table, UnixMillis,
+    read_only,
 };
 use store_cassandra::testing::{fresh_options, shared_store};
 use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, Initialised, Level, Levels, Replication};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+const HOUR_MS: u64 = 3_600_000;
 
 const TABLE: Table = Table::Objects;
 const HEAD: Bytes = Bytes::from_static(b"\0");
@@ -261,13 +266,72 @@ async fn an_existing_store_is_not_made_again_and_keeps_its_replication() {
 #[tokio::test]
 async fn a_clock_that_is_far_from_the_nodes_is_refused() {
     let Some(options) = fresh_options().await else { return };
-    let options = CassandraOptions { clock_skew_max: Some(Duration::from_secs(300)), ..options };
+    let options = CassandraOptions { clock_skew_max: Some(10 * HOUR), ..options };
     open(options.clone()).await.unwrap();
-    for now in [SystemClock.now().0 - 400_000, SystemClock.now().0 + 400_000] {
+    // By more than half of what two servers may differ by.
+    for now in [SystemClock.now().0 - 6 * HOUR_MS, SystemClock.now().0 + 6 * HOUR_MS] {
         let clock = Arc::new(ManualClock::new(UnixMillis(now)));
-        let refused = CassandraStore::open(options.clone(), clock).await.err().unwrap().to_string();
-        assert!(refused.contains("clock"), "{refused}");
+        let refused = CassandraStore::open(options.clone(), clock.clone()).await.err().unwrap();
+        assert!(matches!(&refused, StoreError::Invalid(why) if why.contains("clock")), "{refused}");
+        let refused = CassandraStore::raise_level(&options, clock.as_ref()).await.err().unwrap();
+        assert!(matches!(&refused, StoreError::Invalid(why) if why.contains("clock")), "{refused}");
     }
+}
+
+#[tokio::test]
+async fn a_store_whose_clock_has_gone_wrong_switches_no_heads_and_goes_on_reading() {
+    let Some(options) = fresh_options().await else { return };
+    let options = CassandraOptions { clock_skew_max: Some(10 * HOUR), ..options };
+    let clock = Arc::new(ManualClock::new(SystemClock.now()));
+    let store = CassandraStore::open(options, clock.clone()).await.unwrap();
+    let first = Stamp::fresh();
+    applied(store.as_ref(), vec![write_head(HEAD, Expect::Absent, first, 1)]).await;
+    // Its lease has ended since, so the next call renews it first.
+    clock.advance(6 * HOUR);
+    assert!(get(store.as_ref(), &HEAD).await.is_some());
+    let switch = write_head(HEAD, Expect::Stamp(first), Stamp::fresh(), 2);
+    let refused = store.run(call(), vec![switch]).await.unwrap_err();
+    assert!(matches!(&refused, StoreError::ReadOnly(why) if why.contains("clock")), "{refused}");
+    assert!(matches!(store.check_home(), Err(StoreError::ReadOnly(_))), "nothing is repaired");
+    let by_clock = Call { is_by_clock: true, ..call() };
+    let record = Step::Put { table: Table::Records, partition: PARTITION, rows: vec![NewRow::new("a", "v")] };
+    assert!(matches!(store.run(by_clock, vec![record]).await, Err(StoreError::ReadOnly(_))), "it would hide others");
+    assert_eq!(store.sweep(call()).await.unwrap(), 0);
+    let refusing: Vec<Lane> = store.health().await.refusing_writes.into_keys().collect();
+    assert_eq!(refusing, [Lane::Text, Lane::Records]);
+}
+
+#[tokio::test]
+async fn an_upload_of_a_server_whose_clock_is_behind_is_not_ended_by_another_one() {
+    let Some(options) = fresh_options().await else { return };
+    let options = CassandraOptions { clock_skew_max: Some(10 * HOUR), ..options };
+    let open = async |ms| {
+        let clock = Arc::new(ManualClock::new(UnixMillis(ms)));
+        CassandraStore::open(options.clone(), clock).await.unwrap()
+    };
+    let now = SystemClock.now().0;
+    let (behind, ahead) = (open(now - 2 * HOUR_MS).await, open(now + 2 * HOUR_MS).await);
+    let (go_on, wait) = tokio::sync::oneshot::channel::<()>();
+    let rest = stream::once(async move {
+        wait.await.unwrap();
+        Ok(Bytes::from_static(b"xt"))
+    });
+    let content = stream::iter([Ok(Bytes::from_static(b"te"))]).chain(rest).boxed();
+    let patient = Call { deadline: Deadline::within(HOUR), ..call() };
+    let uploading = tokio::spawn(async move { behind.put_content(patient, "owner".into(), content).await });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let id = loop {
+        let page = ahead.walk(call(), Table::Contents, None, 1).await.unwrap();
+        if let Some(partition) = page.partitions.first() {
+            break ContentId(partition[..].try_into().unwrap());
+        }
+        assert!(Instant::now() < deadline, "the upload does not begin");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert!(!ahead.condemn_content(call(), id).await.unwrap());
+    assert_eq!(ahead.sweep(call()).await.unwrap(), 0);
+    go_on.send(()).unwrap();
+    assert_eq!(uploading.await.unwrap().unwrap(), id);
 }
 
 #[tokio::test]
@@ -313,7 +377,6 @@ async fn with_one_copy_a_write_that_must_survive_a_power_failure_is_refused() {
 /// An `INSERT` without a time to live would leave a row without a value for ever.
 #[tokio::test]
 async fn cassandra_deletes_all_of_a_replaced_row_after_it_has_expired() {
-    const HOUR: Duration = Duration::from_secs(3600);
     let Some(options) = fresh_options().await else { return };
     let store = open(options.clone()).await.unwrap();
     let (table, partition) = (Table::Records, PARTITION);

@@ -169,7 +169,7 @@ impl Planning<'_> {
         }
         handle.audit.auditor().check_lag()?;
         let options = handle.heads.options();
-        let life = terms.life.unwrap_or(options.selection_life);
+        let life = terms.life.unwrap_or(options.selection_life.min(options.selection_life_max));
         if life > options.selection_life_max {
             let max_s = options.selection_life_max.as_secs();
             return Err(ObjectsError::OverLimit(format!("a selection lasts at most {max_s} seconds")));
@@ -487,7 +487,9 @@ impl Volumes {
         let Some(standing) = self.standing(id).await? else { return Ok(false) };
         let info = &standing.stored.info;
         let ended = standing.ended_early.map_or(info.ends, |early| early.min(info.ends));
-        if standing.swept || self.heads.now() < ended.plus(self.heads.options().plan_life) {
+        // A stream may have begun just before the end, by the clock of another server.
+        let read_until = self.heads.expires(ended.plus(self.heads.options().plan_life));
+        if standing.swept || self.heads.now() < read_until {
             return Ok(false);
         }
         match self.unpin_stored(&standing.stored).await {

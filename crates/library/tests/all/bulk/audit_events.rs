@@ -10,7 +10,7 @@ use store::faults::{Fault, Kind};
 use store::{Call, Class, Clock, Deadline, NewRow, Step, Store, Table, UnixMillis};
 
 use super::bench::{Bench, bench, bench_with};
-use crate::support::id;
+use crate::support::{faulty_with, id};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -221,4 +221,16 @@ async fn a_follower_reads_each_record_once_also_those_of_the_next_hour() {
     let second = audit.written_until().await.unwrap();
     let from = UnixMillis(first.0 - 3_600_000);
     assert_eq!([read(from, first).await, read(first, second).await, read(second, second).await], [1, 2, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_servers_share_a_store_a_follower_and_an_erasure_leave_what_others_may_still_write() {
+    let second = Duration::from_secs(1);
+    let (clock_skew_max, audit_max_lag, call_timeout) = (60 * second, 20 * second, 5 * second);
+    let options = LibraryOptions { clock_skew_max, audit_max_lag, call_timeout, ..LibraryOptions::default() };
+    let faulty = faulty_with(options).await;
+    let until = faulty.library.audit.written_until().await.unwrap();
+    assert_eq!(faulty.clock.now().since(until), clock_skew_max + audit_max_lag + call_timeout + second);
+    let erased = faulty.library.audit.erase(&Whom::User("jane".to_owned()), FOREVER, false).await.unwrap();
+    assert_eq!(erased.until, until);
 }

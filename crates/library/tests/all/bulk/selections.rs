@@ -1,18 +1,20 @@
 //! Selections: their bytes stay the same until they end, whatever happens to the volumes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use audit::Requester;
 use budget::Party;
 use hathi::VolumeId;
-use heads::ObjectsError;
+use heads::{LibraryOptions, ObjectsError};
+use library::Library;
 use pack::{Layout, Level};
 use store::faults::{Damage, Harm};
-use store::{Call, Class, Clock, Deadline, Store, Table};
+use store::{Call, Class, Clock, Deadline, ManualClock, Store, Table};
 use volumes::{BulkRequest, CollectLimits, SelectionInfo, SelectionTerms, Unchanged};
 
-use super::bench::{Bench, bench, pages, request, somebody, whole_volumes};
-use crate::support::{id, volume};
+use super::bench::{Bench, bench, bench_with, pages, request, somebody, whole_volumes};
+use crate::support::{START, faulty, id, import, volume};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -22,6 +24,12 @@ fn lasting(life: Duration) -> SelectionTerms {
 
 fn one_at_most() -> SelectionTerms {
     SelectionTerms { owned_max: 1, ..SelectionTerms::default() }
+}
+
+/// For how long after its end a selection may be read, by the clock of any server.
+fn read_for(bench: &Bench) -> Duration {
+    let LibraryOptions { plan_life, clock_skew_max, .. } = bench.library.options();
+    *plan_life + *clock_skew_max
 }
 
 /// Runs the collector until it has done all it may.
@@ -84,7 +92,7 @@ async fn a_selection_ends_by_itself_is_remembered_and_lets_its_volumes_go() {
     assert_eq!(bench.library.volumes.sweep_selections().await.unwrap(), 0, "streams that began before the end go on");
     assert!(bench.whole(&plan).await.len() as u64 == plan.len_bytes.unwrap());
 
-    bench.clock.advance(bench.library.options().plan_life);
+    bench.clock.advance(read_for(&bench));
     assert_eq!(bench.library.volumes.sweep_selections().await.unwrap(), 1);
     assert_eq!(bench.library.volumes.sweep_selections().await.unwrap(), 0, "once is enough");
     assert!(matches!(bench.library.volumes.selection_info(id).await, Err(ObjectsError::Expired(_))), "410, not 404");
@@ -160,7 +168,7 @@ async fn a_deleted_selection_lets_its_volumes_go_before_its_end() {
     bench.library.volumes.delete_selection(&selection.info.id).await.unwrap();
     assert_eq!(bench.library.volumes.sweep_selections().await.unwrap(), 0, "streams that began before go on");
     assert!(bench.library.volumes.entries(&a, old, 0..1).await.is_ok());
-    bench.clock.advance(bench.library.options().plan_life);
+    bench.clock.advance(read_for(&bench));
     assert_eq!(bench.library.volumes.sweep_selections().await.unwrap(), 1);
     collect(&bench).await;
     assert!(bench.clock.now() < selection.info.ends);
@@ -196,6 +204,21 @@ async fn what_is_no_selection_is_absent() {
             "{id}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selection_without_a_time_lasts_no_longer_than_one_with_a_time_may() {
+    let options = LibraryOptions { selection_life_max: DAY, ..LibraryOptions::default() };
+    assert!(options.selection_life > DAY);
+    let bench = bench_with(options).await;
+    let a = bench.add("t.a", &["one"]).await;
+    let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Stored, false);
+    let selection = bench.library.volumes.select(&wanted, &somebody(), SelectionTerms::default()).await.unwrap();
+    let id = selection.info.id.as_str();
+    bench.clock.advance(DAY - Duration::from_secs(1));
+    bench.library.volumes.selection(id, &Party::Local).await.unwrap();
+    bench.clock.advance(Duration::from_secs(1));
+    assert!(matches!(bench.library.volumes.selection(id, &Party::Local).await, Err(ObjectsError::Expired(_))));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -244,7 +267,30 @@ async fn a_plan_of_hundreds_of_chunks_is_in_several_partitions_reads_back_and_is
     let plan = bench.library.volumes.selection(&made.info.id, &Party::Local).await.unwrap();
     assert_eq!((plan.missing.len(), &plan.etag), (50_000, &made.plan.etag));
     assert!(bench.whole(&plan).await == bench.whole(&made.plan).await);
-    bench.clock.advance(DAY + bench.library.options().plan_life);
+    bench.clock.advance(DAY + read_for(&bench));
     assert_eq!(bench.library.volumes.sweep_selections().await.unwrap(), 1);
     assert_eq!(partitions(&bench, &made.info).await, 1, "it is remembered for a while");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_clock_is_ahead_sweeps_no_selection_that_others_may_still_read() {
+    let faulty = faulty().await;
+    let LibraryOptions { clock_skew_max, plan_life, .. } = LibraryOptions::default();
+    let second = Duration::from_secs(1);
+    let ahead = Arc::new(ManualClock::new(START.plus(clock_skew_max)));
+    let other = Library::open(faulty.store.clone(), ahead.clone(), LibraryOptions::default()).await.unwrap();
+    let advance = |time| {
+        faulty.clock.advance(time);
+        ahead.advance(time);
+    };
+    import(&faulty.library, volume("t.a", &["one"])).await.unwrap();
+    let wanted = request(whole_volumes(&[id("t.a")]), Layout::Pages, Level::Frames, false);
+    let selection = faulty.library.volumes.select(&wanted, &somebody(), lasting(DAY)).await.unwrap().info.id;
+    advance(DAY - second);
+    faulty.library.volumes.selection(&selection, &Party::Local).await.unwrap();
+    // So long it may be read now.
+    advance(plan_life);
+    assert_eq!(other.volumes.sweep_selections().await.unwrap(), 0);
+    advance(second);
+    assert_eq!(other.volumes.sweep_selections().await.unwrap(), 1);
 }

@@ -7,11 +7,11 @@ use futures::StreamExt;
 use heads::LibraryOptions;
 use library::Library;
 use repository::{DamagedPart, NewKind, NewResource, Part, Update, Uploaded};
-use store::Table;
 use store::copying::{Copier, Patience};
+use store::{Call, Class, ContentId, Deadline, Table};
 
 use super::tree::{container, delete, path};
-use crate::support::{Fixture, fixture, lone_engine};
+use crate::support::{Fixture, fixture, fixture_with, lone_engine};
 
 const GRACE: Duration = Duration::from_secs(25 * 3_600);
 
@@ -45,6 +45,25 @@ async fn an_upload_that_nothing_names_is_collected_after_the_grace_and_no_other(
     assert_eq!(library.repository.collect_contents().await.unwrap(), 1);
     assert_eq!(library.repository.collect_contents().await.unwrap(), 0);
     assert_eq!((first_byte(library, "a").await, first_byte(library, "fresh").await), (1, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_stays_while_its_request_may_be_about_to_name_it_however_short_the_grace_is() {
+    let (second, clock_skew_max) = (Duration::from_secs(1), Duration::ZERO);
+    let short = LibraryOptions { grace: 2 * second, plan_life: second, clock_skew_max, ..LibraryOptions::default() };
+    let Fixture { library, clock, store, .. } = &fixture_with(short).await;
+    let uploaded = upload(library, "a", 1).await;
+    let call = || Call::new(Class::Content, Deadline::within(60 * second));
+    let contents = store.walk(call(), Table::Contents, None, 2).await.unwrap().partitions;
+    let content = ContentId(contents[0][..].try_into().unwrap());
+    let lease_until = store.content_header(call(), content).await.unwrap().unwrap().lease_until;
+    clock.set(lease_until.plus(60 * second));
+    assert_eq!(library.repository.collect_contents().await.unwrap(), 0, "its request tries for a minute");
+    put(library, "a", uploaded).await;
+    assert_eq!(first_byte(library, "a").await, 1);
+    upload(library, "b", 2).await;
+    clock.advance(3_600 * second);
+    assert_eq!(library.repository.collect_contents().await.unwrap(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use heads::{Head, History, Keep, LibraryOptions, Mark, ObjectState, head, keys};
+use heads::{Head, History, Keep, LibraryOptions, Mark, ObjectState, Queue, head, keys};
+use library::Library;
 use repository::ResourceError;
 use store::{Step, Table};
 
@@ -171,4 +172,32 @@ async fn a_nested_container_that_is_deleted_while_a_listing_fences_it_is_not_mar
     deleting.open();
     deletion.await.unwrap().unwrap();
     assert!(matches!(faulty.library.repository.resource(&path("t/nested")).await, Err(ResourceError::Gone { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_record_of_a_deletion_stays_while_it_may_still_begin_however_short_the_grace_is() {
+    let (second, clock_skew_max) = (Duration::from_secs(1), Duration::ZERO);
+    let short = LibraryOptions { grace: 2 * second, plan_life: second, clock_skew_max, ..LibraryOptions::default() };
+    let faulty = faulty_with(short.clone()).await;
+    let other = Library::open(faulty.store.clone(), faulty.clock.clone(), short).await.unwrap();
+    create(&faulty.library, "t/1", "").await.unwrap();
+    let is_recorded = || {
+        let work = faulty.store.partitions(Table::Work);
+        work.iter().any(|partition| keys::queue_bucket(partition, Queue::Deleting.name()).is_some())
+    };
+    // The record is put, and the head is not switched yet.
+    let switches =
+        |_: usize, step: &Step| matches!(step, Step::CompareAndWrite { partition, .. } if &**partition == b"r/t");
+    let gate = Gate::new();
+    faulty.store.arm(Fault::Hold(gate.clone()), switches);
+    let library = faulty.library.clone();
+    let deletion = tokio::spawn(async move { delete(&library, "t").await });
+    gate.reached().await;
+    faulty.clock.advance(30 * second);
+    assert_eq!(other.repository.resume_deletions(Duration::ZERO).await.unwrap(), 0);
+    assert!(is_recorded(), "if the server died now, nobody would finish the deletion");
+    gate.open();
+    deletion.await.unwrap().unwrap();
+    assert!(!is_recorded());
+    assert!(reachable(&other).await.is_empty());
 }

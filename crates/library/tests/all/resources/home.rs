@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use audit::Requester;
+use audit::{Event, EventKind, EventResult, Requester};
 use budget::Party;
 use hathi::Seq;
 use heads::Mark;
-use heads::{ObjectsError, keys};
+use heads::{LibraryOptions, ObjectsError, keys};
 use library::Library;
 use repository::ResourceError;
 use repository::Update;
@@ -18,7 +18,7 @@ use volumes::{BulkRequest, OnDamage, SelectionInfo, SelectionTerms, Wanted};
 use super::tree::{OLD, children, container, create, delete, path, said, source, update};
 use super::work::{all_passes, with_work};
 use crate::support::memory::{Fault, Memory};
-use crate::support::{Faulty, faulty, id, import, volume};
+use crate::support::{Faulty, faulty, faulty_with, id, import, volume};
 
 /// A library in another data center that has all present rows.
 async fn away(faulty: &Faulty) -> (Arc<Memory>, Library) {
@@ -77,6 +77,19 @@ async fn no_pass_in_the_background_changes_anything_away_from_home() {
     for (pass, what) in [(0, "resuming"), (1, "emptying"), (3, "collecting"), (4, "rewriting"), (7, "growing")] {
         assert!(done[pass] > 0, "there was no work for {what}: {done:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_records_of_the_audit_are_not_deleted_away_from_home() {
+    let day = Duration::from_secs(24 * 3_600);
+    let faulty = faulty_with(LibraryOptions { audit_keep: Some(day), ..LibraryOptions::default() }).await;
+    let event = Event::of(EventKind::Change, "PUT", "/rest/a", EventResult::Status(201));
+    faulty.library.audit.auditor().event(&event).await.unwrap();
+    faulty.clock.advance(3 * day);
+    let (_, there) = away(&faulty).await;
+    assert_eq!(there.audit.prune().await.unwrap(), None);
+    let pruned = faulty.library.audit.prune().await.unwrap();
+    assert_eq!(pruned.map(|pruned| pruned.parts), Some(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,19 +1,23 @@
 //! A server dies between any two steps of a transaction: all of it happens or nothing, and nothing
 //! is left of it. Requests beside a commit are part of it, or refused.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use heads::claim::{Claim, TransactionId};
 use heads::{LibraryOptions, ObjectsError, keys};
 use library::Library;
 use repository::{Membership, NewKind, NewResource, Phase, ResourceError, ResourceResult, Update};
-use store::{Step, Table};
+use store::{ManualClock, Step, Table};
 
 use super::tree::{assert_sound, beyond_the_horizon, container, create, delete, events, path, said, update};
 use crate::support::memory::{Fault, Gate};
-use crate::support::{Faulty, faulty, faulty_with};
+use crate::support::{Faulty, START, faulty, faulty_with};
 
 const OWNER: &str = "somebody";
+
+/// Longer than a transaction lasts by the clock of any server.
+const EXPIRED: Duration = Duration::from_secs(500);
 
 async fn begin(library: &Library) -> (TransactionId, Library) {
     let (id, _) = library.repository.begin_transaction(OWNER).await.unwrap();
@@ -206,7 +210,7 @@ async fn what_is_created_in_a_container_of_the_transaction_does_not_come_into_th
     delete(&faulty.library, "k").await.unwrap();
     faulty.library.repository.remove_tombstone(&path("k")).await.unwrap();
     faulty.library.repository.create(&path("k"), &container()).await.unwrap();
-    faulty.clock.advance(Duration::from_secs(200));
+    faulty.clock.advance(EXPIRED);
     faulty.library.repository.end_transactions(Duration::ZERO).await.unwrap();
     assert_eq!(said(&faulty.library, "k/m").await, None);
     create(&faulty.library, "k/m", "of the stranger").await.unwrap();
@@ -329,7 +333,7 @@ async fn a_server_that_dies_at_any_step_leaves_all_of_a_transaction_or_nothing()
         let came = transact(&faulty.library).await;
         let is_over = faulty.store.steps() <= step;
         faulty.store.recover();
-        faulty.clock.advance(Duration::from_secs(200));
+        faulty.clock.advance(EXPIRED);
         faulty.library.repository.end_transactions(Duration::ZERO).await.unwrap();
         let happened = happened(&faulty).await;
         assert!(happened == [true; 3] || happened == [false; 3], "step {step}: {happened:?}");
@@ -378,7 +382,7 @@ async fn events_of_a_transaction_name_its_token_whichever_server_carries_it_out(
         let committed = faulty.library.repository.commit_transaction(id, owner).await;
         assert_eq!(committed.is_err(), dies, "{committed:?}");
         let other = faulty.reopened().await;
-        faulty.clock.advance(Duration::from_secs(200));
+        faulty.clock.advance(EXPIRED);
         other.repository.end_transactions(Duration::ZERO).await.unwrap();
         assert_eq!(said(&other, "x").await.as_deref(), Some("new"));
         beyond_the_horizon(&other, &faulty.clock);
@@ -388,4 +392,30 @@ async fn events_of_a_transaction_name_its_token_whichever_server_carries_it_out(
         assert_eq!(named[4..], [expected.clone(), expected.clone(), expected], "dies: {dies}");
         assert_eq!(named[..4], [None, None, None, None]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_clock_is_ahead_ends_no_transaction_before_its_time_by_the_clock_of_another() {
+    let faulty = faulty().await;
+    let LibraryOptions { clock_skew_max, transaction_timeout, .. } = LibraryOptions::default();
+    let second = Duration::from_secs(1);
+    let ahead = Arc::new(ManualClock::new(START.plus(clock_skew_max)));
+    let other = Library::open(faulty.store.clone(), ahead.clone(), LibraryOptions::default()).await.unwrap();
+    let pass = async |time| {
+        faulty.clock.advance(time);
+        ahead.advance(time);
+        other.repository.end_transactions(Duration::ZERO).await.unwrap();
+    };
+    let (id, inside) = begin(&faulty.library).await;
+    create(&inside, "x", "new").await.unwrap();
+    pass(transaction_timeout - second).await;
+    let refused = create(&other, "x", "of another").await.unwrap_err();
+    assert!(matches!(refused, ResourceError::Objects(ObjectsError::Held { .. })), "{refused}");
+    commit(&faulty.library, id).await.unwrap();
+    assert_eq!(said(&other, "x").await.as_deref(), Some("new"));
+
+    let (id, _) = begin(&faulty.library).await;
+    pass(transaction_timeout + second).await;
+    let over = commit(&faulty.library, id).await.unwrap_err();
+    assert!(matches!(over, ResourceError::TransactionOver { phase: Phase::Expired, .. }), "{over}");
 }

@@ -40,7 +40,7 @@ pub(super) struct Source {
     written: Mutex<Vec<String>>,
     /// The greatest difference between the clocks of those who decide when a lease ends.
     clock_skew_max: Duration,
-    /// How long other processes may take to learn that it is read-only.
+    /// How long other processes may take to learn that it is read-only, and to end their changes.
     pub(super) others_learn_within: Duration,
 }
 
@@ -94,7 +94,8 @@ impl Source {
         }
         // A server that holds the store has learned once it has answered.
         let is_seen_by_others = matches!(holder, Holder::This) && store.capabilities().is_shared;
-        let others_learn_within = if is_seen_by_others { local::OTHERS_LEARN_WITHIN } else { Duration::ZERO };
+        let others_learn_within =
+            if is_seen_by_others { local::others_learn_within(&settings) } else { Duration::ZERO };
         let clock_skew_max = if is_seen_by_others { settings.server.store.clock_skew_max } else { Duration::ZERO };
         // An earlier run of this copy was killed after it had made the source read-only for good, or
         // failed then.
