@@ -20,6 +20,7 @@ use crate::errors::LdpError;
 use crate::incoming::Incoming;
 use crate::managed;
 use crate::request::{LdpRequest, SPARQL_UPDATE, TRIES_MAX, changes_all_the_time};
+use crate::settings::LdpSettings;
 use crate::stored::{kept_description, map, map_removal};
 
 /// Stops an update before its write.
@@ -92,7 +93,8 @@ impl LdpRequest {
             let (texts_bytes, before_bytes) = (TEXTS_AT_ONCE * text.len() as u64, bytes_of(&shown));
             share.resize(texts_bytes + GRAPHS_AT_ONCE * before_bytes)?;
             let (text, base) = (text.clone(), self.site.base(self.path())?);
-            let limits = Limits { triples: self.settings().triples_max, ..Limits::default() };
+            let &LdpSettings { triples_max, update_bytes_max, held, .. } = self.settings();
+            let limits = Limits { triples: triples_max, held_bytes: update_bytes_max, held, ..Limits::default() };
             let cancellation = stop.evaluation.clone();
             let turns = (stop.turn(&self.door.evaluations, &self.party).await?, update_turn);
             let job = move || {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rdf::Limits;
+
 use crate::external::ExternalPrefix;
 
 /// Bytes per statement besides the text of its terms: itself, its place in the graph, and rounding
@@ -28,7 +30,7 @@ impl DefaultModel {
 }
 
 /// Settings of the repository door.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct LdpSettings {
     /// Path of the repository, without a slash at its end.
     pub base: String,
@@ -51,6 +53,11 @@ pub struct LdpSettings {
     pub rdf_bytes_max: usize,
     /// Most statements of a graph in a request.
     pub triples_max: usize,
+    /// Most bytes that an update may hold while it is computed, as far as `held` knows.
+    pub update_bytes_max: usize,
+    /// Returns the bytes that the calling thread holds; see [`Limits::held`]. Without it, the memory
+    /// of updates is only estimated.
+    pub held: Option<fn() -> i64>,
     /// Most bytes of a content; 0: no limit.
     pub binary_bytes_max: u64,
     /// Prefixes of addresses whose content may be stored elsewhere; none: it may not.
@@ -99,6 +106,8 @@ impl Default for LdpSettings {
             delete_versions: false,
             rdf_bytes_max: 4 << 20,
             triples_max: 50_000,
+            update_bytes_max: Limits::default().held_bytes,
+            held: None,
             binary_bytes_max: 0,
             external: Vec::new(),
             search: SearchSettings::default(),

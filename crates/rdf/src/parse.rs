@@ -53,9 +53,10 @@ pub struct Limits {
     pub cpu: Duration,
     /// Bytes that that thread may hold besides those at the start, as far as `held` knows.
     pub held_bytes: usize,
-    /// Returns the bytes that the calling thread holds: all that it allocated less what it freed.
-    /// Without it, memory is only estimated.
-    pub held: Option<fn() -> u64>,
+    /// Returns the bytes that the calling thread holds: all that it allocated less what it freed. Only
+    /// the difference of two such numbers counts: a thread that freed what others allocated may hold
+    /// less than nothing. Without it, memory is only estimated.
+    pub held: Option<fn() -> i64>,
 }
 
 impl Default for Limits {

@@ -7,10 +7,10 @@
 //! - `terminals.rs` splits the text into the terminals of the language, and writes out their names.
 //! - `bounds.rs` measures the terminals: their depth, their number and their bytes.
 //! - `canonical.rs` makes the text of them that is parsed.
-//! - `cost.rs` bounds the possible solutions of a `WHERE`, and `regex.rs` regular expressions.
+//! - `cost/` bounds the possible solutions of a `WHERE`, and `regex.rs` regular expressions.
 //!
 //! Then its evaluation is metered. It can be stopped wherever it reads, copies or compares a term
-//! (`view.rs`), and is if it was cancelled or uses too much (`meter.rs`).
+//! (`view.rs`) and at gates in its pattern, and is if it was cancelled or uses too much (`meter.rs`).
 
 mod bounds;
 mod canonical;
@@ -22,7 +22,7 @@ mod source;
 mod terminals;
 mod view;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use oxrdf::{BlankNode, NamedOrBlankNode, Term, Triple};
@@ -259,7 +259,7 @@ impl Change {
         let templates = Templates { delete: &self.delete, insert: &self.insert };
         let gates = cost::check(&mut self.pattern, &templates, graph, meter.limits(), budget)?;
         // Values that no template writes are not copied.
-        let variables = templates.variables().cloned().collect::<HashSet<_>>().into_iter().collect();
+        let variables = templates.distinct().into_iter().cloned().collect();
         self.pattern = GraphPattern::Project { inner: Box::new(self.pattern), variables };
 
         let mut evaluator = QueryEvaluator::new();

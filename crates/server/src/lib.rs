@@ -8,6 +8,7 @@
 //!   listeners, so tests and commands can use it within the process. `access.rs` checks rights,
 //!   `tokens/` keeps the tokens. `audited.rs` records changes and refusals, and `local_user.rs`
 //!   names users of this machine. `audit_routes.rs` lets administrators read and erase.
+//!   `allocated.rs` says what the thread of an update holds.
 //!   `request_id.rs`, `trace_context.rs` and `telemetry/` identify requests (`logging.rs` writes
 //!   their lines, `otlp/` sends their traces). `linger.rs` lets a client read an early response,
 //!   `pace.rs` ends slow bodies, `rate.rs` and `quota.rs` count what a client takes
@@ -28,6 +29,7 @@ pub mod config;
 
 mod access;
 mod admin;
+mod allocated;
 mod app;
 mod audit_routes;
 mod audited;

@@ -1,5 +1,8 @@
 //! Invalid input gets a clear error and changes nothing.
 
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use door_ldp::LdpSettings;
 use heads::{HistoryTrees, Keep, LibraryOptions};
 use http::{Method, StatusCode};
 use sha2::{Digest, Sha256};
@@ -93,6 +96,32 @@ async fn bodies_and_graphs_over_the_limit_are_413() {
     assert_eq!(fixture.put("/rest/a", &long).answer().await.status, StatusCode::PAYLOAD_TOO_LARGE);
     let many: String = (0..150).map(|n| format!("<> <http://a/b> {n} .\n")).collect();
     assert_eq!(fixture.put("/rest/a", &many).answer().await.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_that_holds_more_than_it_may_is_413_and_changes_nothing() {
+    static HELD: AtomicI64 = AtomicI64::new(0);
+    // Each look finds a million bytes more.
+    let held: fn() -> i64 = || HELD.fetch_add(1_000_000, Ordering::Relaxed);
+    let settings = |update_bytes_max: usize| LdpSettings { held: Some(held), update_bytes_max, ..Default::default() };
+    for (update_bytes_max, is_refused) in [(100_000_000, false), (500_000, true)] {
+        let fixture = fixture_with(settings(update_bytes_max)).await;
+        fixture.make("/rest/a", "RDFSource", "<> <http://a/p> 1 .").await;
+        let before = fixture.get("/rest/a").await.etag();
+        let remove = "DELETE { <> <http://a/p> 2 } WHERE { <> <http://a/p> 1 }";
+        for update in ["INSERT DATA { <> <http://a/p> 2 }", remove] {
+            let ask = fixture.ask(Method::PATCH, "/rest/a").header("content-type", "application/sparql-update");
+            let answer = ask.body(update).answer().await;
+            if is_refused {
+                assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{update}");
+                let detail = answer.detail();
+                assert!(detail.contains("more than 500000 bytes held while it is evaluated"), "{detail}");
+            } else {
+                assert_eq!(answer.status, StatusCode::NO_CONTENT, "{update}: {}", answer.text());
+            }
+        }
+        assert_eq!(fixture.get("/rest/a").await.etag() == before, is_refused);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -196,11 +196,21 @@ impl Served {
         self.said_later.text()
     }
 
-    /// Its present memory in bytes (proc(5), `VmRSS`).
+    /// Its present memory in bytes.
     pub fn memory_bytes(&self) -> u64 {
+        self.status_bytes("VmRSS:")
+    }
+
+    /// The most memory that it had, in bytes.
+    pub fn peak_memory_bytes(&self) -> u64 {
+        self.status_bytes("VmHWM:")
+    }
+
+    /// A number of bytes that the system says of it (proc(5)).
+    fn status_bytes(&self, field: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        resident.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+        let number = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        number.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
     }
 
     /// Sends it a signal.

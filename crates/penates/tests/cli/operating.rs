@@ -80,6 +80,37 @@ fn curl(args: &[&str]) -> Option<String> {
 }
 
 #[test]
+fn an_update_that_would_hold_too_much_memory_is_refused_and_the_server_takes_no_more() {
+    let store = TestStore::vacant();
+    let graph = store.beside("graph.ttl");
+    let values: Vec<_> = (0..900).map(|n| n.to_string()).collect();
+    fs::write(&graph, format!("<> <http://a/p> {} ; <http://a/r> <> .", values.join(", "))).unwrap();
+    store.run(&["put", "many", text(&graph), "--type", "text/turtle"]).ends_with(0);
+    let served = store.serve(&["--set=auth.write=open", "--set=ldp.update_memory=16MiB"]);
+    let patched = |update: &str| {
+        let mut patch = Command::new("curl");
+        patch.args(["-s", "-X", "PATCH", "-H", "Content-Type: application/sparql-update", "-w", "\n%{http_code}"]);
+        patch.args(["--data-binary", update, &format!("{}/rest/many", served.url)]);
+        Ran::of(patch).ends_with(0).text().to_owned()
+    };
+    // A small update, so that the server has what any of them takes.
+    let small = "INSERT { <> <http://a/q> ?b } WHERE { ?a <http://a/r> ?b }";
+    assert_eq!(patched(small), "\n204");
+    let before = served.peak_memory_bytes();
+    // All pairs of the values are found before the rest, and are held for it. With its variables they
+    // would take 170 MB. By estimate they are few enough.
+    let rest: String = ('a'..'l').zip('b'..='l').map(|(one, next)| format!("?{one} <http://a/r> ?{next} . ")).collect();
+    let pairs = "<> <http://a/p> ?x . <> <http://a/p> ?y";
+    let refused = patched(&format!("INSERT {{ <> <http://a/q> 1 }} WHERE {{ {pairs} . {rest} }}"));
+    assert!(refused.contains("more than 16777216 bytes held while it is evaluated"), "{refused}");
+    assert!(refused.ends_with("\n413"), "{refused}");
+    let more = served.peak_memory_bytes() - before;
+    assert!(more < 96 << 20, "{more} bytes more");
+    assert_eq!(patched(small), "\n204");
+    served.stop("TERM");
+}
+
+#[test]
 fn the_log_has_values_and_not_how_the_program_writes_them() {
     let store = TestStore::with(&[SMALL]);
     let server = store.serve(&["--set", "log.format=json"]);

@@ -28,7 +28,7 @@
 //!
 //! The parser makes a list of data and of templates, in loops. Only brackets add to its stack. The
 //! evaluator fills a template for one solution at a time. A template is copied with it, which is
-//! counted, and the values of its variables are, which `cost.rs` bounds. So data and the other terms of
+//! counted, and the values of its variables are, which `cost/` bounds. So data and the other terms of
 //! templates are limited by their bytes alone.
 //!
 //! Each term or operator of a pattern can add a level to the tree that the evaluator follows. Some of

@@ -5,7 +5,7 @@
 //! [`stoppable`], and no operator between them can go on.
 //!
 //! The evaluator calls a meter wherever it reads, copies or compares a term of the graph or of its
-//! own (`view.rs`), and at the gates that `cost.rs` puts into a pattern.
+//! own (`view.rs`), and at the gates that `cost/` puts into a pattern.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -62,7 +62,7 @@ pub(super) struct Meter {
     /// Processor time of the thread before.
     cpu_before: Duration,
     /// Bytes that the thread held before.
-    held_before: u64,
+    held_before: i64,
     /// Work since the last look at the clock.
     work: AtomicUsize,
     reads: AtomicUsize,
@@ -104,7 +104,7 @@ impl Meter {
             return Err(UpdateError::TooLarge { of: "milliseconds of computing", limit });
         }
         let more = held.map_or(0, |held| held().saturating_sub(self.held_before));
-        if more > held_bytes as u64 {
+        if more > i64::try_from(held_bytes).unwrap_or(i64::MAX) {
             return Err(UpdateError::TooLarge { of: "bytes held while it is evaluated", limit: held_bytes });
         }
         Ok(())
@@ -222,6 +222,8 @@ impl Guard {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::AtomicI64;
+
     use super::*;
 
     fn text(bytes: usize) -> [Term; 1] {
@@ -266,12 +268,16 @@ mod tests {
         let error = stopped(no_time, WORK_PER_CHECK + 1).unwrap_err();
         assert_eq!(error.to_string(), "too large: more than 0 milliseconds of computing");
         // What a thread holds is counted from the start of the update.
-        static HELD: AtomicUsize = AtomicUsize::new(500);
-        let held: fn() -> u64 = || HELD.fetch_add(1, Ordering::Relaxed) as u64;
+        static HELD: AtomicI64 = AtomicI64::new(-500);
+        let held: fn() -> i64 = || HELD.fetch_add(1, Ordering::Relaxed);
         let no_memory = Limits { held_bytes: 1, held: Some(held), ..Limits::default() };
         assert_eq!(stopped(no_memory, WORK_PER_CHECK + 1), Ok(()));
         let error = stopped(no_memory, 2 * (WORK_PER_CHECK + 1)).unwrap_err();
         assert_eq!(error.to_string(), "too large: more than 1 bytes held while it is evaluated");
+        // It frees what another thread allocated.
+        let freeing: fn() -> i64 = || -HELD.fetch_add(1, Ordering::Relaxed);
+        let less = Limits { held_bytes: 0, held: Some(freeing), ..Limits::default() };
+        assert_eq!(stopped(less, 3 * WORK_PER_CHECK), Ok(()));
     }
 
     #[test]

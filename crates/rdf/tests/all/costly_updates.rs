@@ -1,7 +1,7 @@
 //! Expensive updates are refused before they begin, or stopped, or can be cancelled.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use rdf::update::{Cancellation, UpdateError, apply};
@@ -357,13 +357,11 @@ fn an_update_that_is_stopped_inside_of_a_filter_deletes_nothing() {
     }
 }
 
-/// Looks at the clock and at memory.
-static LOOKS: AtomicU64 = AtomicU64::new(0);
-
 #[test]
 fn memory_is_looked_at_wherever_an_update_works() {
+    static LOOKS: AtomicI64 = AtomicI64::new(0);
     // Each look finds one byte more.
-    let held: fn() -> u64 = || LOOKS.fetch_add(1, Ordering::Relaxed);
+    let held: fn() -> i64 = || LOOKS.fetch_add(1, Ordering::Relaxed);
     let limits = Limits { held_bytes: 5, held: Some(held), ..Limits::default() };
     let before = numbers(200);
     let applied = |template: &str, pattern: &str| {
@@ -387,6 +385,62 @@ fn memory_is_looked_at_wherever_an_update_works() {
         assert_eq!(error, "too large: more than 5 bytes held while it is evaluated", "{template}: {pattern:.60}");
     }
     assert_eq!(applied("?a <q> ?x", "?a <p> ?x"), Ok(400));
+}
+
+/// Rows without a value.
+fn rows(name: &str, count: usize) -> String {
+    format!("VALUES ?{name} {{ {} }}", "UNDEF ".repeat(count))
+}
+
+/// Nothing in these patterns is read, copied or compared. So only the gate before each evaluation of
+/// an `EXISTS` can stop them.
+#[test]
+fn time_and_memory_are_looked_at_where_solutions_have_no_values() {
+    static LOOKS: AtomicI64 = AtomicI64::new(0);
+    let held: fn() -> i64 = || LOOKS.fetch_add(1, Ordering::Relaxed);
+    let limits = Limits { held_bytes: 5, held: Some(held), ..Limits::default() };
+    let (before, around) = (numbers(10), format!("{} {}", rows("a", 20), rows("b", 20)));
+    let (left, right) = (rows("c", 20), rows("d", 20));
+    let applied = |inside: &str| {
+        let exists = format!("EXISTS {{ SELECT (COUNT(*) AS ?n) {{ {inside} }} }}");
+        let update = format!("INSERT {{ <> <q> 1 }} WHERE {{ {around} FILTER {exists} }}");
+        assert!(update.len() <= 2 << 10, "{} bytes", update.len());
+        apply(&before, &update, &base(), &limits, &Cancellation::default()).map(|updated| updated.graph.len())
+    };
+    for inside in [
+        format!("{left} {right}"),
+        format!("{left} OPTIONAL {{ {right} }}"),
+        format!("{left} MINUS {{ {right} }}"),
+        format!("{left} {right} {}", "MINUS {} ".repeat(60)),
+        format!("{left} FILTER EXISTS {{ {right} MINUS {{}} }}"),
+    ] {
+        let error = applied(&inside).unwrap_err().to_string();
+        assert_eq!(error, "too large: more than 5 bytes held while it is evaluated", "{inside}");
+    }
+    assert_eq!(applied("?s <none> ?o"), Ok(11));
+}
+
+#[test]
+fn wide_solutions_many_names_in_templates_and_copied_texts_take_more_steps() {
+    let limits = Limits { solutions: 50_000, ..Limits::default() };
+    let applied = |template: &str, pattern: &str| {
+        let update = format!("INSERT {{ {template} }} WHERE {{ {pattern} }}");
+        apply(&Graph::new(), &update, &base(), &limits, &Cancellation::default()).map(|updated| updated.graph.len())
+    };
+    let refused = |template: &str, pattern: &str| applied(template, pattern).unwrap_err().to_string();
+    let names = |count: usize| (0..count).map(|n| format!("?v{n} ")).collect::<String>();
+    let pairs = format!("{} {} OPTIONAL {{ {} {} }}", rows("a", 10), rows("b", 10), rows("c", 10), rows("d", 10));
+    let wide = |count: usize| format!("{{ SELECT {} {{ {pairs} }} }}", names(count));
+    assert_eq!(applied("<> <q> 1", &wide(100)), Ok(1));
+    assert!(refused("<> <q> 1", &wide(600)).ends_with("steps that this update could take"));
+
+    let template = |triples: usize| (0..triples).map(|n| format!("?s{n} ?p{n} ?o{n} . ")).collect::<String>();
+    assert_eq!(applied(&template(10), &rows("a", 100)), Ok(0));
+    assert!(refused(&template(200), &rows("a", 100)).ends_with("steps that this update could take"));
+
+    let compared = |bytes: usize| format!("{} {} FILTER('{}' = 'y')", rows("a", 90), rows("b", 90), "x".repeat(bytes));
+    assert_eq!(applied("<> <q> 1", &compared(1)), Ok(0));
+    assert!(refused("<> <q> 1", &compared(200_000)).ends_with("bytes that this WHERE could compute"));
 }
 
 #[test]

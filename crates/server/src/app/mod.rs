@@ -36,7 +36,7 @@ use crate::store_check::StoreCheck;
 use crate::telemetry;
 use crate::tokens::{TokenError, Tokens};
 use crate::warm::Warming;
-use crate::{bridges, webhooks};
+use crate::{allocated, bridges, webhooks};
 
 /// A library with its doors, without listeners.
 pub struct App {
@@ -91,7 +91,7 @@ impl App {
                 tracing::warn!(%error, "the change feed is off, and its earlier cursors could not be refused");
             }
             let search = config.search.settings();
-            let ldp = LdpSettings { search, ..config.ldp.settings(&config.http.base_path)? };
+            let ldp = LdpSettings { search, held: allocated::held(), ..config.ldp.settings(&config.http.base_path)? };
             let address = format!("{}/", ldp.base).trim_start_matches('/').to_owned();
             let repository = Some(RepositoryPlace { address, has_search: ldp.search.is_kept });
             let settings = DataSettings { repository, ..config.data.settings() };

@@ -25,6 +25,9 @@ pub enum DefaultModel {
 /// What `ldp.transaction_timeout` may be.
 const TRANSACTION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3_600);
 
+/// Less would refuse small updates of small graphs.
+const UPDATE_MEMORY_MIN: u64 = 1 << 20;
+
 /// `[ldp]`
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
@@ -48,6 +51,10 @@ pub struct LdpConfig {
     pub rdf_max: u64,
     /// Most statements of a graph.
     pub triples_max: usize,
+    /// Most memory that an update may take while it is computed, `1MiB` or more. An update with a
+    /// `WHERE` takes about 1 KiB for each statement of its graph.
+    #[serde(with = "text::size")]
+    pub update_memory: u64,
     /// Most bytes of a content; 0: no limit.
     #[serde(with = "text::size")]
     pub binary_max: u64,
@@ -87,6 +94,8 @@ impl LdpConfig {
             delete_versions: self.delete_versions,
             rdf_bytes_max: usize::try_from(self.rdf_max).unwrap_or(usize::MAX),
             triples_max: self.triples_max,
+            update_bytes_max: usize::try_from(self.update_memory).unwrap_or(usize::MAX),
+            held: None,
             binary_bytes_max: self.binary_max,
             search: SearchSettings::default(),
         })
@@ -103,6 +112,9 @@ impl LdpConfig {
         self.settings("")?;
         if !TRANSACTION_TIMEOUTS.contains(&self.transaction_timeout) {
             return Err(refused("ldp.transaction_timeout is a time from one second to one day"));
+        }
+        if self.update_memory < UPDATE_MEMORY_MIN {
+            return Err(refused("ldp.update_memory is at least 1MiB"));
         }
         // `/records:batchGet` is a route too.
         let begins_route = |path: &str| {
@@ -130,6 +142,7 @@ impl Default for LdpConfig {
             delete_versions: door.delete_versions,
             rdf_max: door.rdf_bytes_max as u64,
             triples_max: door.triples_max,
+            update_memory: door.update_bytes_max as u64,
             binary_max: door.binary_bytes_max,
             transaction_timeout: library.transaction_timeout,
             transaction_operations_max: library.transaction_operations_max,
