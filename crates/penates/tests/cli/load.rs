@@ -171,6 +171,29 @@ fn a_load_continues_where_it_was_interrupted_and_changes_nothing_else_that_is_th
 }
 
 #[test]
+fn a_token_that_is_limited_to_a_tree_loads_nothing_and_one_for_the_whole_repository_does() {
+    let store = TestStore::vacant();
+    put(&store, "letters/1.txt", "a letter");
+    let bag = store.beside("bag");
+    let bag = bag.to_str().unwrap();
+    store.run(&["export", "letters", bag, "--as", "bagit"]).ends_with(0);
+
+    let copy = TestStore::vacant();
+    put(&copy, "other.txt", "another");
+    let [of_tree, of_all] = ["rest:/letters", "rest:/"].map(|limit| {
+        let name = if limit == "rest:/" { "all" } else { "tree" };
+        let made = copy.run(&["token", "create", name, "--scope", "write", "--scope", limit]).ends_with(0);
+        made.text().trim().to_owned()
+    });
+    let server = copy.serve(&["--set=auth.read=token", "--set=auth.write=token"]);
+    let load = |token: &str| Ran::of(penates(&["load", bag, "--server", &server.url, "--token", token]));
+    let refused = load(&of_tree);
+    assert!(refused.code != 0 && refused.stderr.contains("limited"), "{}", refused.stderr);
+    let loaded = load(&of_all).ends_with(0);
+    assert!(loaded.text().starts_with("loaded 2 resources"), "{}", loaded.text());
+}
+
+#[test]
 fn nothing_of_a_bag_is_loaded_if_a_byte_of_it_is_wrong() {
     let store = tree();
     let bag = store.beside("bag");
@@ -694,6 +717,24 @@ fn a_zip_with_a_page_that_the_volume_has_not_any_more_does_not_stay_in_a_bag_tha
     zip.finish().unwrap();
     export();
     assert_eq!(files(&bag), whole);
+}
+
+#[test]
+fn a_page_that_was_replaced_since_an_export_was_interrupted_is_not_exported_as_it_was() {
+    let store = TestStore::with(&[SMALL]);
+    let bag = store.beside("bag");
+    let args = ["export", "volumes", bag.to_str().unwrap(), "--as", "bagit"];
+    store.run(&args).ends_with(0);
+    fs::rename(&bag, store.beside("bag.unfinished")).unwrap();
+    let server = store.serve(&["--set=auth.write=open"]);
+    let page = format!("{}/volumes/{}/pages/1", server.url, SMALL.replace('/', "%2F"));
+    let put = ["-sf", "-X", "PUT", "-H", "Content-Type: text/plain", "-d", "another", &page];
+    assert!(std::process::Command::new("curl").args(put).status().unwrap().success());
+    server.stop("TERM");
+    // The METS is still that of the earlier text, so the ZIP of a new export does not match it.
+    let failed = store.run(&args).ends_with(1);
+    assert!(failed.stderr.contains(SMALL) && failed.stderr.contains("METS"), "{}", failed.stderr);
+    assert!(!bag.exists());
 }
 
 #[test]

@@ -203,10 +203,12 @@ impl Manifests {
         if version == Some(BagVersion::V1_0) && listed.manifests.count_ones() != all {
             return Err(invalid(name, "not all manifests list it"));
         }
-        let here = |at: usize| listed.manifests & (1 << at) != 0;
+        let here = |at: &usize| listed.manifests & (1 << *at) != 0;
+        let said: Vec<_> = (0..self.files.len()).filter(here).map(|at| self.files[at].0).collect();
+        // The SHA-256 is kept, also if no manifest says it.
+        let kept = (!said.contains(&Algorithm::Sha256)).then_some(Algorithm::Sha256);
         let mut digests: Vec<_> =
-            (0..self.files.len()).filter(|at| here(*at)).map(|at| self.files[at].0.begin()).collect();
-        let mut sha256 = Sha256::new();
+            said.iter().copied().chain(kept).map(|algorithm| (algorithm, algorithm.begin())).collect();
         let mut file = File::open(path).map_err(failed(path))?;
         let mut piece = vec![0; PIECE_BYTES];
         let mut len_bytes = 0;
@@ -215,16 +217,23 @@ impl Manifests {
             if len == 0 {
                 break;
             }
-            sha256.update(&piece[..len]);
-            digests.iter_mut().for_each(|digest| digest.update(&piece[..len]));
+            digests.iter_mut().for_each(|(_, digest)| digest.update(&piece[..len]));
             len_bytes += len as u64;
         }
-        let mut found = Listed::default();
-        digests.into_iter().for_each(|digest| found.fold(&digest.finalize()));
+        let (mut found, mut sha256) = (Listed::default(), None);
+        for (algorithm, digest) in digests {
+            let digest = digest.finalize();
+            if algorithm == Algorithm::Sha256 {
+                sha256 = <[u8; 32]>::try_from(&digest[..]).ok();
+            }
+            if said.contains(&algorithm) {
+                found.fold(&digest);
+            }
+        }
         if found.digests != listed.digests {
             return Err(invalid(name, "its bytes have another digest than the manifests say"));
         }
-        listed.sha256 = Some(sha256.finalize().into());
+        listed.sha256 = sha256;
         Ok(len_bytes)
     }
 

@@ -235,20 +235,25 @@ impl BagWriter {
     }
 }
 
-/// Whether all in an unfinished folder is of an interrupted export of a bag.
+/// Whether all in an unfinished folder is of an interrupted export of a bag. No export makes a
+/// link: what one leads to is of somebody else.
 fn is_of_a_bag(folder: &Path) -> WriteResult<bool> {
     let known = ["data", EARLIER, "bagit.txt", "bag-info.txt"];
     for entry in fs::read_dir(folder).map_err(failed(folder))? {
-        let name = entry.map_err(failed(folder))?.file_name().to_string_lossy().into_owned();
+        let entry = entry.map_err(failed(folder))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
         let is_manifest = name.starts_with("manifest-sha") || name.starts_with("tagmanifest-sha");
-        if !known.contains(&name.as_str()) && !is_manifest {
+        let is_known = known.contains(&name.as_str()) || is_manifest;
+        if !is_known || entry.file_type().map_err(failed(folder))?.is_symlink() {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// Moves all files of a folder to the same places in another one, and deletes the folder.
+/// Moves all files of a folder to the same places in another one, and deletes the folder. What is
+/// there in their places is older, and is deleted: a file may have become a folder since, and the
+/// other way round. Links are not followed.
 fn move_files(from: &Path, to: &Path) -> WriteResult<()> {
     if !to.exists() {
         return fs::rename(from, to).map_err(failed(to));
@@ -256,13 +261,22 @@ fn move_files(from: &Path, to: &Path) -> WriteResult<()> {
     let mut waiting = vec![PathBuf::new()];
     while let Some(within) = waiting.pop() {
         let (from, to) = (from.join(&within), to.join(&within));
+        let is_folder = |place: &Path| fs::symlink_metadata(place).ok().map(|found| found.is_dir());
+        if is_folder(&to) == Some(false) {
+            fs::remove_file(&to).map_err(failed(&to))?;
+        }
         fs::create_dir_all(&to).map_err(failed(&to))?;
         for entry in fs::read_dir(&from).map_err(failed(&from))? {
             let entry = entry.map_err(failed(&from))?;
-            match entry.file_type().map_err(failed(&from))?.is_dir() {
-                true => waiting.push(within.join(entry.file_name())),
-                false => fs::rename(entry.path(), to.join(entry.file_name())).map_err(failed(&to))?,
+            if entry.file_type().map_err(failed(&from))?.is_dir() {
+                waiting.push(within.join(entry.file_name()));
+                continue;
             }
+            let to = to.join(entry.file_name());
+            if is_folder(&to) == Some(true) {
+                fs::remove_dir_all(&to).map_err(failed(&to))?;
+            }
+            fs::rename(entry.path(), &to).map_err(failed(&to))?;
         }
     }
     fs::remove_dir_all(from).map_err(failed(from))

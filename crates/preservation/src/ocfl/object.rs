@@ -270,14 +270,14 @@ impl ObjectWriter {
         }
     }
 
-    /// Removes the folder, and those above that are empty then. That of the storage root never is.
+    /// Removes the folders of versions, and that of the object and those above if they are empty
+    /// then. That of the storage root never is. What is not of an export stays.
     fn remove(&self) -> WriteResult<()> {
-        match fs::remove_dir_all(&self.folder) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&self.folder)(error)),
-            _ => {}
+        for (_, place) in versions(&self.folder)? {
+            fs::remove_dir_all(&place).map_err(failed(&place))?;
         }
-        let is_removed = |folder: &&Path| fs::remove_dir(folder).is_ok();
-        self.folder.ancestors().skip(1).take_while(is_removed).for_each(drop);
+        let is_removed = |folder: &&Path| fs::remove_dir(folder).is_ok() || !folder.exists();
+        self.folder.ancestors().take_while(is_removed).for_each(drop);
         Ok(())
     }
 

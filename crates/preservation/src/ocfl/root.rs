@@ -2,10 +2,10 @@
 //!
 //! While it is written it is the folder `NAME.unfinished`; it has its name only when it is whole
 //! and synced. The same export continues an interrupted one, and adds new versions and objects to a
-//! finished one.
+//! finished one. A note in the unfinished folder says which object is being written.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::inventory::User;
@@ -15,6 +15,9 @@ use crate::write::{WriteError, WriteResult, failed, locked, named, sync_folder, 
 
 /// The declaration of a storage root.
 pub const DECLARATION: &str = "0=ocfl_1.1";
+
+/// The identifier of the object that is being written, in an unfinished storage root.
+const AT_WORK: &str = "at-work";
 
 /// A storage root that is being written.
 #[derive(Debug)]
@@ -47,7 +50,25 @@ impl RootWriter {
         let lock = locked(&folder)?;
         let this = Self { place: place.to_owned(), folder, user, _lock: lock };
         this.declare()?;
+        this.finish_interrupted()?;
         Ok(this)
+    }
+
+    /// Finishes the object that an interrupted export was writing, with the versions that are
+    /// whole, or removes it if it has none. What it is of may be gone since, so that this export
+    /// does not come to it.
+    fn finish_interrupted(&self) -> WriteResult<()> {
+        let note = self.folder.join(AT_WORK);
+        let id = match fs::read(&note) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            id => id.map_err(failed(&note))?,
+        };
+        match String::from_utf8(id) {
+            // The note stays as it is: a stop in here must not lose it.
+            Ok(id) if !id.is_empty() => self.open(&id)?.finish(),
+            // The stop came while the note was written, before anything of the object.
+            _ => Ok(()),
+        }
     }
 
     fn declare(&self) -> WriteResult<()> {
@@ -60,13 +81,25 @@ impl RootWriter {
         write_once(&self.folder.join(DECLARATION), "ocfl_1.1\n")
     }
 
-    /// Begins an object, or opens it to add versions.
+    /// Begins an object, or opens it to add versions. The one before must be finished.
     pub fn object(&self, id: &str) -> WriteResult<ObjectWriter> {
+        let object = self.open(id)?;
+        let note = self.folder.join(AT_WORK);
+        fs::write(&note, id).map_err(failed(&note))?;
+        Ok(object)
+    }
+
+    fn open(&self, id: &str) -> WriteResult<ObjectWriter> {
         ObjectWriter::open(self.folder.join(layout::place(id)), id, self.user.clone())
     }
 
     /// Syncs all of it, and gives it its name.
     pub fn finish(self) -> WriteResult<()> {
+        let note = self.folder.join(AT_WORK);
+        match fs::remove_file(&note) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&note)(error)),
+            _ => {}
+        }
         named(&self.folder, &self.place)
     }
 }

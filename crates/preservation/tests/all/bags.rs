@@ -1,6 +1,7 @@
 //! Bags on a disk.
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use preservation::bagit::BagWriter;
@@ -79,6 +80,45 @@ fn an_interrupted_bag_is_not_at_its_place_and_is_continued_with_the_files_that_a
     let other = folder.path().join("other");
     fs::rename(&unfinished, folder.path().join("other.unfinished")).unwrap();
     assert!(matches!(BagWriter::create(&other), Err(WriteError::Unfinished(_))), "something else is changed");
+}
+
+#[test]
+fn a_file_that_became_a_folder_between_two_stops_does_not_end_the_next_export() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("bag");
+    let mut bag = BagWriter::create(&place).unwrap();
+    add(&mut bag, &["a"], "", b"one");
+    add(&mut bag, &["b", "c"], "", b"two");
+    drop(bag);
+    let mut bag = BagWriter::create(&place).unwrap();
+    add(&mut bag, &["a", "c"], "", b"three");
+    add(&mut bag, &["b"], "", b"four");
+    drop(bag);
+    let mut bag = BagWriter::create(&place).unwrap();
+    assert_eq!(bag.reuse(["a", "c"], &Sha256::digest(b"three").into()).unwrap(), Some(5));
+    assert_eq!(bag.reuse(["b"], &Sha256::digest(b"four").into()).unwrap(), Some(4));
+    bag.finish(&[]).unwrap();
+    preservation::bagit::Bag::checked(&place).unwrap();
+}
+
+#[test]
+fn what_a_link_in_an_unfinished_bag_leads_to_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let (place, others) = (folder.path().join("bag"), folder.path().join("others"));
+    let earlier = folder.path().join("bag.unfinished/earlier");
+    fs::create_dir_all(others.join("1")).unwrap();
+    fs::write(others.join("1/mine"), "kept").unwrap();
+    let interrupted = || add(&mut BagWriter::create(&place).unwrap(), &["a", "1"], "", b"one");
+    interrupted();
+    interrupted();
+    fs::remove_dir_all(earlier.join("a")).unwrap();
+    symlink(&others, earlier.join("a")).unwrap();
+    interrupted();
+    assert_eq!(fs::read_to_string(earlier.join("a/1")).unwrap(), "one");
+    fs::remove_dir_all(&earlier).unwrap();
+    symlink(&others, &earlier).unwrap();
+    assert!(matches!(BagWriter::create(&place), Err(WriteError::Unfinished(_))));
+    assert_eq!(fs::read_to_string(others.join("1/mine")).unwrap(), "kept");
 }
 
 #[test]

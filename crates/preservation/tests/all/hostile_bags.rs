@@ -97,6 +97,18 @@ fn a_bag_lists_its_resources_with_containers_first_and_their_digests() {
 }
 
 #[test]
+fn the_sha_256_of_a_file_is_known_whichever_manifests_there_are() {
+    for gone in ["manifest-sha256.txt", "manifest-sha512.txt"] {
+        let (_folder, place) = bag();
+        for name in [gone, "tagmanifest-sha256.txt", "tagmanifest-sha512.txt"] {
+            fs::remove_file(place.join(name)).unwrap();
+        }
+        let bag = Bag::checked(&place).unwrap();
+        assert_eq!(bag.sha256("data/a/b=20=C3=BC"), Some(Sha256::digest(b"bytes").into()), "{gone}");
+    }
+}
+
+#[test]
 fn a_flipped_byte_of_any_file_is_found() {
     let (_folder, place) = bag();
     let mut names = BTreeSet::new();

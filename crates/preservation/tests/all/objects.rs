@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use preservation::ocfl::inventory::User;
-use preservation::ocfl::{ObjectWriter, RootWriter, layout};
+use preservation::ocfl::{Object, ObjectWriter, RootWriter, each_object_or_wrong, layout};
 use preservation::write::WriteError;
 
 const ID: &str = "penates:/a";
@@ -95,6 +95,71 @@ fn a_stop_between_the_inventory_of_an_object_and_its_digest_is_continued() {
 }
 
 #[test]
+fn what_an_interrupted_export_left_of_an_object_that_is_gone_since_is_finished_or_removed() {
+    const OTHER: &str = "penates:/b";
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("root");
+    export(&place, &["one"]);
+    let whole = files(&place);
+    let other = place.join(layout::place(OTHER));
+    let interrupted = |versions: &[&str]| {
+        let root = begin(&place);
+        let mut object = root.object(OTHER).unwrap();
+        for bytes in versions {
+            add(&mut object, "b", bytes);
+            object.finish_version("2025-06-15T15:06:40.007Z".to_owned(), (*bytes).to_owned()).unwrap();
+        }
+        add(&mut object, "b", "half of it");
+    };
+    // No version is whole, so nothing stays.
+    interrupted(&[]);
+    begin(&place).finish().unwrap();
+    assert_eq!(files(&place), whole);
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 4, "a folder is left");
+    // One is whole, and is kept.
+    interrupted(&["one"]);
+    begin(&place).finish().unwrap();
+    let object = Object::open(&other).unwrap();
+    object.check_files().unwrap();
+    assert_eq!(object.versions().len(), 1);
+    let mut wrong = Vec::new();
+    let each = each_object_or_wrong(&place, &mut |object| {
+        wrong.extend(object.err().map(|error| error.to_string()));
+        Ok(())
+    });
+    each.unwrap();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn a_file_of_somebody_else_in_the_folder_of_an_interrupted_object_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("root");
+    let root = begin(&place);
+    let mut object = root.object(ID).unwrap();
+    add(&mut object, "a", "half of it");
+    drop((object, root));
+    let within = unfinished(&place).join(layout::place(ID));
+    fs::write(within.join("mine"), "kept").unwrap();
+    drop(begin(&place));
+    assert_eq!(files(&within), [(within.join("mine"), b"kept".to_vec())].into());
+}
+
+#[test]
+fn a_note_of_the_object_at_work_that_was_cut_off_does_not_end_the_next_export() {
+    for note in [&b""[..], b"penates:/\xc3", b"penates:/oth"] {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("root");
+        export(&place, &["one"]);
+        let whole = files(&place);
+        drop(begin(&place));
+        fs::write(unfinished(&place).join("at-work"), note).unwrap();
+        begin(&place).finish().unwrap();
+        assert_eq!(files(&place), whole);
+    }
+}
+
+#[test]
 fn good_bytes_take_the_place_of_damaged_ones() {
     for damage in [Some("rotten"), None] {
         let folder = tempfile::tempdir().unwrap();
@@ -108,7 +173,7 @@ fn good_bytes_take_the_place_of_damaged_ones() {
         export(&place, &["one"]);
         assert_eq!(fs::read(&file).unwrap(), b"one");
         assert!(!place.join(layout::place(ID)).join("v3/content").exists());
-        preservation::ocfl::Object::open(&place.join(layout::place(ID))).unwrap().check_files().unwrap();
+        Object::open(&place.join(layout::place(ID))).unwrap().check_files().unwrap();
     }
 }
 

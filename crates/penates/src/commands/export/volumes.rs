@@ -8,17 +8,19 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use futures::TryStreamExt;
-use hathi::{Mets, VolumeId, VolumeParts, VolumeReader};
+use hathi::{Mets, Page, Seq, VolumeId, VolumeParts, VolumeReader};
 use heads::VOLUMES;
 use http::{Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use preservation::bagged;
 use preservation::bagit::BagWriter;
+use preservation::bagit::text::Algorithm;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 use zip::{ZipArchive, ZipWriter};
 
+use super::ocfl_volumes::ListedPage;
 use super::source::{is_gone, received};
 use crate::client::{self, Body, Client, ClientError, query_value, segment};
 use crate::commands::tree::{children, is_away};
@@ -139,7 +141,7 @@ async fn one(client: &Client, id: &VolumeId, bag: &mut BagWriter) -> anyhow::Res
     let names = named_otherwise(&mets)?;
     // Only the store knows whether pages of one file differ now.
     let shares_files = names.as_ref().is_some_and(|names| names.values().collect::<HashSet<_>>().len() < names.len());
-    if shares_files || !is_there(id, bag, &zip, parts.clone()).await? {
+    if shares_files || !is_there(client, id, bag, &zip, parts.clone()).await? {
         let archive =
             client.get(&format!("/volumes?volumeIDs={}", query_value(id.as_str())), "application/zip").await?;
         let mut file = bag.file_at(&zip)?;
@@ -162,7 +164,7 @@ async fn one(client: &Client, id: &VolumeId, bag: &mut BagWriter) -> anyhow::Res
         let place = file.path().to_owned();
         bag.finish_file(file)?;
         let of = id.clone();
-        checked = spawn_blocking(move || check(of, &place, parts)).await?;
+        checked = spawn_blocking(move || check(of, &place, parts, None)).await?;
     }
     match revision().await {
         // What was read before it was deleted stays in the bag.
@@ -189,19 +191,22 @@ pub async fn record(client: &Client, address: &str) -> Result<Option<Response<Bo
     }
 }
 
-/// Adds the ZIP that an interrupted export wrote, if it has the pages that the METS says. Returns
-/// whether it did.
+/// Adds the ZIP that an interrupted export wrote, if it has the pages that the METS says, and the
+/// volume has now: a page may be replaced under its METS. Returns whether it did.
 async fn is_there(
+    client: &Client,
     id: &VolumeId,
     bag: &mut BagWriter,
     zip: &str,
     parts: (bytes::Bytes, Option<bytes::Bytes>),
 ) -> anyhow::Result<bool> {
     let Some(earlier) = bag.earlier(zip) else { return Ok(false) };
+    let pages: Vec<ListedPage> = client.get_json(&format!("/volumes/{}/pages/", segment(id))).await?;
+    let present = pages.into_iter().map(|page| (page.seq, page.sha256)).collect();
     let of = id.clone();
-    match spawn_blocking(move || check(of, &earlier, parts)).await? {
+    match spawn_blocking(move || check(of, &earlier, parts, Some(present))).await? {
         Ok(()) => Ok(bag.reuse_at(zip)?.is_some()),
-        // It is cut off, or of another version.
+        // It is cut off, or of another state.
         Err(_) => Ok(false),
     }
 }
@@ -252,7 +257,13 @@ fn renamed(zip: File, into: File, names: &HashMap<String, String>) -> anyhow::Re
 
 /// Reads every page of an exported ZIP and compares it with the METS, as an import does. An archive
 /// without its damaged pages, or with a page that was replaced under its METS, is refused.
-fn check(id: VolumeId, zip: &Path, (mets, record): (bytes::Bytes, Option<bytes::Bytes>)) -> anyhow::Result<()> {
+/// `present` has the SHA-256 that each page has now, in hexadecimal digits.
+fn check(
+    id: VolumeId,
+    zip: &Path,
+    (mets, record): (bytes::Bytes, Option<bytes::Bytes>),
+    present: Option<HashMap<Seq, String>>,
+) -> anyhow::Result<()> {
     let file = File::open(zip).with_context(|| zip.display().to_string())?;
     let (mets, record) = (mets.to_vec(), record.map(|record| record.to_vec()));
     let archive = ZipArchive::new(file.try_clone()?)?;
@@ -261,8 +272,19 @@ fn check(id: VolumeId, zip: &Path, (mets, record): (bytes::Bytes, Option<bytes::
     // A reader ignores files that the METS does not name. They would be those of an earlier version.
     let named: HashSet<_> = volume.mets().pages.iter().map(|page| &page.file_name).collect();
     ensure!(files == named.len(), "the ZIP has {files} files, and the METS names {}", named.len());
-    (0..volume.page_count()).try_for_each(|index| volume.read_page(index).map(|_| ()))?;
+    for index in 0..volume.page_count() {
+        let Page { seq, text, .. } = volume.read_page(index)?;
+        let is_present = present.as_ref().is_none_or(|present| present.get(&seq) == Some(&sha256(&text)));
+        ensure!(is_present, "page {seq} has another text now");
+    }
     Ok(())
+}
+
+/// The SHA-256 of a text, in hexadecimal digits.
+fn sha256(text: &[u8]) -> String {
+    let mut digest = Algorithm::Sha256.begin();
+    digest.update(text);
+    hex::encode(digest.finalize())
 }
 
 #[cfg(test)]
