@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use area::OutsideArea;
 use axum::response::{IntoResponse, Response};
 use budget::Overloaded;
+use door_http::conditional::{MalformedCondition, Unmet};
 use door_http::problem::INSUFFICIENT_SCOPE;
 use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, Reason};
 use hathi::{InvalidVolumeId, ListError};
@@ -130,6 +131,9 @@ pub enum DoorError {
     /// A condition of the request does not hold.
     #[error(transparent)]
     PreconditionFailed(#[from] PreconditionFailed),
+    /// A condition of a change cannot be read.
+    #[error(transparent)]
+    Condition(#[from] MalformedCondition),
     /// An announced digest is malformed, or does not match.
     #[error(transparent)]
     Digest(#[from] DigestError),
@@ -179,6 +183,15 @@ impl From<Overloaded> for DoorError {
     }
 }
 
+impl From<Unmet> for DoorError {
+    fn from(unmet: Unmet) -> Self {
+        match unmet {
+            Unmet::Failed(failed) => failed.into(),
+            Unmet::Malformed(malformed) => malformed.into(),
+        }
+    }
+}
+
 impl From<BodyError> for DoorError {
     fn from(error: BodyError) -> Self {
         match error {
@@ -211,7 +224,7 @@ impl DoorError {
             Self::UnsupportedMediaType { .. } => Reason::UNSUPPORTED_MEDIA_TYPE,
             Self::NotAcceptable(_) => Reason::NOT_ACCEPTABLE,
             Self::PreconditionFailed(_) => Reason::PRECONDITION_FAILED,
-            Self::Digest(DigestError::Malformed { .. }) => Reason::MALFORMED_HEADER,
+            Self::Condition(_) | Self::Digest(DigestError::Malformed { .. }) => Reason::MALFORMED_HEADER,
             Self::Digest(DigestError::Mismatch { .. }) => Reason::DIGEST_MISMATCH,
             Self::RangeNotSatisfiable(_) => Reason::RANGE_NOT_SATISFIABLE,
             Self::InvalidVolumeId(_) => Reason::INVALID_VOLUME_ID,

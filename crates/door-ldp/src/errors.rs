@@ -3,6 +3,7 @@
 use area::OutsideArea;
 use axum::response::{IntoResponse, Response};
 use budget::Overloaded;
+use door_http::conditional::MalformedCondition;
 use door_http::problem::INSUFFICIENT_SCOPE;
 use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, Reason};
 use heads::{InvalidPath, ObjectsError, ResourcePath};
@@ -66,6 +67,9 @@ pub enum LdpError {
     /// A condition of the request does not hold.
     #[error(transparent)]
     PreconditionFailed(#[from] PreconditionFailed),
+    /// A condition of a change cannot be read.
+    #[error(transparent)]
+    Condition(#[from] MalformedCondition),
     /// A condition is missing.
     #[error("this server requires a condition: send `If-Match` with the resource's entity tag")]
     PreconditionRequired,
@@ -284,7 +288,7 @@ impl LdpError {
             // No client reads it: an update is cancelled when its client has left.
             Self::Update(UpdateError::Cancelled) => Reason::CANCELLED,
             Self::Update(_) | Self::UpdateNotUtf8 => Reason::MALFORMED_UPDATE,
-            Self::Header { .. } => Reason::MALFORMED_HEADER,
+            Self::Header { .. } | Self::Condition(_) => Reason::MALFORMED_HEADER,
             Self::Parameter { .. } | Self::UnknownParameter { .. } => Reason::MALFORMED_PARAMETER,
             Self::Query(_) | Self::Search(_) => Reason::MALFORMED_QUERY,
             Self::Index(SearchError::Level(_)) => Reason::NEEDS_UPGRADE,

@@ -325,7 +325,7 @@ async fn a_selection_of_absent_pages_is_stored_and_audited_in_no_more_than_its_l
         let bytes = row_bytes(&fixture, table).await;
         assert!(bytes > 100_000 && bytes <= list.len(), "{bytes} bytes in {table:?} for a list of {}", list.len());
     }
-    assert_eq!(fixture.library.memory.taken_bytes(), 0);
+    gives_back_all_memory(&fixture).await;
     let description = made.json();
     let found = fixture.head(made.header("location").unwrap()).await;
     assert_eq!((found.status, found.header("penates-missing")), (StatusCode::OK, Some("100000")));
@@ -334,7 +334,16 @@ async fn a_selection_of_absent_pages_is_stored_and_audited_in_no_more_than_its_l
     assert!(len_bytes > 107_000_000, "{len_bytes}");
     assert_eq!(found.header("content-length").unwrap(), len_bytes.to_string());
     assert_eq!(found.header("etag"), description["etag"].as_str());
-    assert_eq!(fixture.library.memory.taken_bytes(), 0);
+    gives_back_all_memory(&fixture).await;
+}
+
+/// Waits until the memory of all requests is given back, which is soon after their answers.
+async fn gives_back_all_memory(fixture: &Fixture) {
+    let deadline = Instant::now() + PATIENCE;
+    while fixture.library.memory.taken_bytes() > 0 {
+        assert!(Instant::now() < deadline, "{} bytes stay", fixture.library.memory.taken_bytes());
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -347,7 +356,7 @@ async fn a_list_of_which_too_much_could_be_missing_is_refused_and_nothing_is_sto
         assert!(refused.text().contains("split the request"), "{}", refused.text());
     }
     assert_eq!(row_bytes(&fixture, Table::Selections).await, 0);
-    assert_eq!(fixture.library.memory.taken_bytes(), 0);
+    gives_back_all_memory(&fixture).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -364,11 +373,7 @@ async fn a_response_that_nobody_reads_holds_the_memory_of_its_plan_until_its_cli
         assert_eq!(status, StatusCode::OK, "{route}");
         assert!(memory.taken_bytes() > 9_000_000, "{route}: {} bytes", memory.taken_bytes());
         drop(body);
-        let deadline = Instant::now() + PATIENCE;
-        while memory.taken_bytes() > 0 {
-            assert!(Instant::now() < deadline, "{route}: {} bytes stay", memory.taken_bytes());
-            tokio::task::yield_now().await;
-        }
+        gives_back_all_memory(&fixture).await;
     }
 }
 

@@ -47,6 +47,16 @@ async fn a_replaced_page_is_in_the_next_archive_and_nothing_else_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_replaced_under_a_condition_that_cannot_be_read() {
+    let fixture = with_samples(DataSettings::default(), &[SALMON]).await;
+    let before = fixture.get(&page(7)).await;
+    let ask = fixture.ask(Method::PUT, &page(7)).header(header::CONTENT_TYPE, "text/plain; charset=utf-8");
+    let refused = ask.header(header::IF_NONE_MATCH, "unquoted").body("another").answer().await;
+    assert_eq!((refused.status, &refused.json()["kind"]), (StatusCode::BAD_REQUEST, &"malformed-header".into()));
+    assert_eq!(fixture.get(&page(7)).await.text(), before.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_replaced_mets_changes_labels_and_order() {
     let fixture = empty(DataSettings::default()).await;
     let parts = volume("a.b", &["one", "two", "three"]);
