@@ -28,12 +28,15 @@ const TRIED_MAX: usize = 3;
 /// Candidates whose documents are looked up together.
 const LOOKED_UP: usize = 128;
 
+/// The most time that a search may be given: the indexer keeps what a search reads for longer.
+pub const TIME_MAX: Duration = Duration::from_secs(600);
+
 /// How much a search may read.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Rows of the index, about.
     pub rows: usize,
-    /// Time.
+    /// Time, at most [`TIME_MAX`].
     pub time: Duration,
 }
 

@@ -25,6 +25,7 @@ use store::{Expect, FormatLevel, Table, UnixMillis};
 use crate::apply::apply;
 use crate::cursors;
 use crate::describe::{Change, OwnTypes, describe};
+use crate::find::TIME_MAX;
 use crate::state::{self, Building, Generation, State};
 
 /// Resources that are read at the same time.
@@ -36,8 +37,9 @@ const PAGE_EVENTS: usize = 500;
 /// How long a server that saves nothing keeps the index.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// Searches that began before a generation was replaced have ended by then.
-const REPLACED_KEPT: Duration = Duration::from_secs(120);
+/// How long a generation is kept after it was replaced. Searches of any server that began before
+/// have ended by then, also those that end their last reads after their time.
+const REPLACED_KEPT: Duration = TIME_MAX.saturating_add(Duration::from_secs(120));
 
 /// Rows of replaced generations that are deleted in one turn.
 const DELETED_AT_ONCE: u64 = 20_000;

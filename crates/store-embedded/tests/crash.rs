@@ -323,6 +323,7 @@ fn kill_while_journals_are_sealed(rounds: u32) -> u32 {
             assert_eq!(bulk, small, "a number is there by half");
             assert!(bulk.iter().copied().eq(0..bulk.len() as u32), "a number is lost: {bulk:?}");
             assert!(bulk.last() >= Some(&last), "{last} was acknowledged, the last is {:?}", bulk.last());
+            store.close().await.unwrap();
         });
     }
     heard

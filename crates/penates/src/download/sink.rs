@@ -126,6 +126,14 @@ impl Part {
     }
 }
 
+impl Drop for Part {
+    /// Closing the file does not end the lock while a process that this one is just starting has the
+    /// file open too.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
 /// Whether two files are one (stat(2)).
 fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())

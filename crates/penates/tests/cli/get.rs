@@ -322,6 +322,7 @@ fn a_download_to_where_another_one_is_writing_is_refused() {
         held.lock().unwrap();
         let refused = get().ends_with(1);
         assert!(refused.stderr.contains("another penates get is writing"), "{}", refused.stderr);
+        held.unlock().unwrap();
         drop(held);
         get().ends_with(0);
         assert!(!part.exists());

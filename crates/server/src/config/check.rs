@@ -92,7 +92,7 @@ impl Config {
     /// Refuses times that would end everything at once, and those that nobody waits for: sums with
     /// them would overflow.
     fn check_times(&self) -> Result<(), ConfigError> {
-        let Self { store, limits, records, .. } = self;
+        let Self { store, limits, records, audit, data, .. } = self;
         let (moment, any) = (Duration::from_millis(1), Duration::from_nanos(1));
         let times = [
             ("store.call_timeout", store.call_timeout, moment, WAIT_MAX),
@@ -103,6 +103,9 @@ impl Config {
             ("records.deadline", records.deadline, any, WAIT_MAX),
             ("records.deadline_max", records.deadline_max, any, WAIT_MAX),
             ("records.silence_max", records.silence_max, any, WAIT_MAX),
+            ("audit.max_lag", audit.max_lag, moment, WAIT_MAX),
+            ("data.selection_life", data.selection_life, moment, KEEP_MAX),
+            ("data.selection_life_max", data.selection_life_max, moment, KEEP_MAX),
             ("limits.drain", limits.drain, Duration::ZERO, WAIT_MAX),
             ("limits.shutdown_time", limits.shutdown_time, Duration::ZERO, WAIT_MAX),
             ("store.grace", store.grace, Duration::ZERO, KEEP_MAX),
@@ -233,6 +236,8 @@ mod tests {
             ("records.deadline", refusal(|config| config.records.deadline = zero)),
             ("records.deadline_max", refusal(|config| config.records.deadline_max = zero)),
             ("records.silence_max", refusal(|config| config.records.silence_max = zero)),
+            ("audit.max_lag", refusal(|config| config.audit.max_lag = zero)),
+            ("data.selection_life", refusal(|config| config.data.selection_life = zero)),
         ] {
             assert!(refused.contains(&format!("{key} (0s) must be at least 1")), "{refused}");
         }
@@ -251,8 +256,31 @@ mod tests {
             (config.store.plan_life, config.store.clock_skew_max) = (Duration::MAX, Duration::MAX);
         });
         assert!(refused.contains("store.plan_life ("), "{refused}");
+        let refused = refusal(|config| config.audit.max_lag = Duration::MAX);
+        assert!(refused.contains("audit.max_lag (") && refused.contains("must be at most 366 days"), "{refused}");
+        let refused = refusal(|config| config.data.selection_life_max = Duration::MAX);
+        assert!(refused.contains("data.selection_life_max (") && refused.contains("at most 36525 days"), "{refused}");
         let mut config = Config::default();
         (config.limits.stall, config.store.grace) = (WAIT_MAX, KEEP_MAX);
+        (config.audit.max_lag, config.data.selection_life_max) = (WAIT_MAX, KEEP_MAX);
+        config.check().unwrap();
+    }
+
+    #[test]
+    fn an_update_gets_at_least_a_mebibyte() {
+        let refused = refusal(|config| config.ldp.update_memory = 0);
+        assert!(refused.contains("ldp.update_memory is at least 1MiB"), "{refused}");
+        let mut config = Config::default();
+        config.ldp.update_memory = 1 << 20;
+        config.check().unwrap();
+    }
+
+    #[test]
+    fn a_search_may_not_take_longer_than_a_replaced_index_is_kept() {
+        let refused = refusal(|config| config.search.time_max = search::TIME_MAX + Duration::from_secs(1));
+        assert!(refused.contains("search.time_max (10m 1s) must be at most 10m"), "{refused}");
+        let mut config = Config::default();
+        config.search.time_max = search::TIME_MAX;
         config.check().unwrap();
     }
 

@@ -16,7 +16,7 @@ pub struct SearchConfig {
     pub index: bool,
     /// Most rows of the index that one search reads, about.
     pub rows_max: usize,
-    /// The time after which a search ends with what it has.
+    /// The time after which a search ends with what it has, at most 10 minutes.
     #[serde(with = "humantime_serde")]
     pub time_max: Duration,
     /// Most results of one page.
@@ -40,6 +40,11 @@ impl SearchConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         if self.rows_max == 0 || self.results_max == 0 || self.time_max.is_zero() {
             return Err(refused("search.rows_max, search.results_max and search.time_max must be greater than 0"));
+        }
+        // A replaced index is deleted once no search can read it any more.
+        if self.time_max > search::TIME_MAX {
+            let [time, most] = [self.time_max, search::TIME_MAX].map(humantime::format_duration);
+            return Err(refused(format!("search.time_max ({time}) must be at most {most}")));
         }
         Ok(())
     }

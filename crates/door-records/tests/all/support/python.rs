@@ -2,9 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// Held by a test that fetches a package: two at once would fill one folder.
+static FETCHING: Mutex<()> = Mutex::new(());
 
 /// A Python with a package, as the registry names it.
 pub fn with(package: &str, module: &str) -> Result<PathBuf, String> {
+    let _fetching = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(package.replace("==", "-"));
     let python = kept.join("bin/python3");
     let import = format!("import {module}");

@@ -293,12 +293,15 @@ async fn the_index_is_made_anew_while_the_present_one_answers() {
     let status = library.search.status().await.unwrap();
     assert_eq!((status.building, status.resources), (None, 2));
     assert_eq!(ids(&find(library, &Query::all(9)).await), ["a", "b"]);
-    // The one that was replaced is deleted later, and nothing is missing then.
+    // A search that began before, and takes as long as it may, reads the one that was replaced.
+    fixture.clock.advance(search::TIME_MAX);
+    assert_eq!(first.catch_up().await.unwrap(), Turn::Idle);
+    assert_eq!(generations(library).await.len(), 2);
+    // It is deleted later, and nothing is missing then.
     fixture.clock.advance(Duration::from_secs(3_600));
     catch_up(&mut first, library, &fixture.clock).await;
     assert_eq!(ids(&find(library, &Query::all(9)).await), ["a", "b"]);
-    let generations: HashSet<Bytes> = partitions(library).await.iter().map(|key| key.slice(..17)).collect();
-    assert_eq!(generations.len(), 1, "{generations:?}");
+    assert_eq!(generations(library).await.len(), 1);
 }
 
 /// A store that counts how often the state of the index is written, and whose partitions can become
@@ -380,8 +383,7 @@ async fn changes_are_found_while_an_index_that_was_replaced_cannot_be_deleted() 
     store.unreadable.lock().clear();
     fixture.clock.advance(Duration::from_secs(900));
     catch_up(&mut indexer, library, &fixture.clock).await;
-    let generations: HashSet<Bytes> = partitions(library).await.iter().map(|key| key.slice(..17)).collect();
-    assert_eq!(generations.len(), 1, "{generations:?}");
+    assert_eq!(generations(library).await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -425,6 +427,11 @@ async fn partitions(library: &Library) -> Vec<Bytes> {
             return found;
         }
     }
+}
+
+/// How the partitions of each generation begin.
+async fn generations(library: &Library) -> HashSet<Bytes> {
+    partitions(library).await.iter().map(|key| key.slice(..17)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
