@@ -39,9 +39,9 @@
 //! - `connect.rs` (session, data center, format), `routing.rs` (choice of nodes), `statements.rs`,
 //!   and `requests.rs`, through which every request to the cluster goes (deadline, level, retries;
 //!   `failure.rs`: meaning of errors);
-//! - `read.rs` (`row_sizes.rs`: the size of pages), `write.rs`, `compare.rs` and `replace.rs`
-//!   (lightweight transactions; `turns.rs`: one at a time), `by_clock.rs` (the last write wins),
-//!   `contents.rs` and `chunks.rs`;
+//! - `read.rs` (`row_sizes.rs`: the size of pages; `parts.rs`: ranges with many tombstones),
+//!   `write.rs`, `compare.rs` and `replace.rs` (lightweight transactions; `turns.rs`: one at a
+//!   time), `by_clock.rs` (the last write wins), `contents.rs` and `chunks.rs`;
 //! - several servers: `lease.rs` (the protocol), `leasing.rs` and `raising.rs` (the level of the
 //!   store), `clocks.rs` (whether the clock is right); several data centers: `lag.rs`, `home.rs`
 //!   and `move_home.rs` (which of them switches heads); `at_node.rs` reads tables at each node
@@ -70,6 +70,7 @@ mod leasing;
 mod levels;
 mod move_home;
 mod options;
+mod parts;
 mod raising;
 mod read;
 mod replace;

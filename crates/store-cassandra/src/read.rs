@@ -2,7 +2,6 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt, stream};
-use scylla::response::PagingState;
 use scylla::statement::Consistency;
 use store::{
     Call, Deadline, Direction, Row, Rows, Scan, StoreError, StoreResult, Strength, Table, UnixMillis, WalkPage,
@@ -10,6 +9,7 @@ use store::{
 
 use crate::engine::Engine;
 use crate::failure::{Failure, readable};
+use crate::parts::{Parts, RangeRead};
 use crate::value::{Cells, corrupt, partition_of, row_of, stored_partition};
 
 /// Rows of [`store::Store::get_many`] that are requested at the same time.
@@ -91,37 +91,30 @@ impl Engine {
         }
         let mut page = PageInMaking::new(table, &scan, self.now());
         let mut rows_wanted = first_page_rows(&scan, self.row_sizes.of(table, &scan));
-        let mut from = PagingState::start();
+        let statements = self.statements.of(table)?;
+        let mut reading = RangeRead {
+            requests: &self.requests,
+            deadline: call.deadline,
+            level: self.levels.read(table.class(), call.strength).consistency(),
+            statements: [true, false].map(|has_end| statements.scan(scan.direction, has_end)),
+            partition: stored_partition(partition),
+            parts: Parts::of(scan.from.clone(), scan.to.clone(), scan.direction),
+        };
         loop {
             let page_rows = i32::try_from(rows_wanted).unwrap_or(i32::MAX);
-            let (rows, rest) = self.page_of(call, table, partition, &scan, (page_rows, from)).await?;
+            let Some(rows) = reading.page(page_rows).await.map_err(Failure::of_read)? else { return Ok(page.rows) };
             self.row_sizes.learn(table, &scan, rows.rows_num(), rows.rows_bytes_size());
             for cells in readable(rows.rows::<CellsOfRow>())? {
-                if page.add(readable(cells)?)? {
+                let cells = readable(cells)?;
+                reading.parts.seen(&cells.0);
+                if page.add(cells)? {
                     return Ok(page.ended_early());
                 }
             }
-            let Some(rest) = rest else { return Ok(page.rows) };
-            from = rest;
-            let left = scan.max_bytes.saturating_sub(page.bytes) / self.row_sizes.of(table, &scan).max(1);
-            rows_wanted = left.clamp(1, rows_wanted.saturating_mul(PAGE_GROWTH)) + 1;
-        }
-    }
-
-    async fn page_of(
-        &self,
-        call: Call,
-        table: Table,
-        partition: &[u8],
-        scan: &Scan,
-        page: (i32, PagingState),
-    ) -> StoreResult<(scylla::response::query_result::QueryRowsResult, Option<PagingState>)> {
-        let statement = self.statements.of(table)?.scan(scan.direction, scan.to.is_some());
-        let level = self.levels.read(table.class(), call.strength).consistency();
-        let partition = stored_partition(partition);
-        match &scan.to {
-            Some(to) => self.requests.page(call.deadline, level, statement, (partition, &scan.from, to), page).await,
-            None => self.requests.page(call.deadline, level, statement, (partition, &scan.from), page).await,
+            if rows.rows_num() > 0 {
+                let left = scan.max_bytes.saturating_sub(page.bytes) / self.row_sizes.of(table, &scan).max(1);
+                rows_wanted = left.clamp(1, rows_wanted.saturating_mul(PAGE_GROWTH)) + 1;
+            }
         }
     }
 

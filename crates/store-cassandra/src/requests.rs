@@ -133,8 +133,8 @@ impl Requests {
         statement: &PreparedStatement,
         parameters: impl SerializeRow + Sync,
         page: (i32, PagingState),
-    ) -> StoreResult<(QueryRowsResult, Option<PagingState>)> {
-        self.read(deadline, level, statement, &parameters, Some(page)).await.map_err(Failure::of_read)
+    ) -> Result<(QueryRowsResult, Option<PagingState>), Failure> {
+        self.read(deadline, level, statement, &parameters, Some(page)).await
     }
 
     async fn read(

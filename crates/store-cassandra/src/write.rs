@@ -1,13 +1,13 @@
 //! Runs lists of steps, one step after the other.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::{StreamExt, stream};
-use scylla::response::PagingState;
-use store::{Call, Durability, NewRow, Outcome, Removal, Step, StoreError, StoreResult, Strength, Table};
+use store::{Call, Direction, Durability, NewRow, Outcome, Removal, Step, StoreError, StoreResult, Strength, Table};
 
 use crate::compare::{Become, Change, Ended};
 use crate::engine::Engine;
 use crate::failure::{Failure, readable};
+use crate::parts::{Parts, RangeRead, successor};
 use crate::read::{SeenCells, SeenRow};
 use crate::replace::Replacement;
 use crate::requests::{Bound, Parameter};
@@ -149,18 +149,20 @@ impl Engine {
         }
         let statements = self.statements.of(table).map_err(Failure::Refused)?;
         let partition = stored_partition(partition);
-        let statement = statements.look_over(to.is_some());
-        let look = self.levels.strong(table.class()).consistency();
-        let (mut gaps, mut gap) = (Vec::new(), Gap { from: from.clone(), newest: None });
-        let mut paging = PagingState::start();
+        let mut looking = RangeRead {
+            requests: &self.requests,
+            deadline: call.deadline,
+            level: self.levels.strong(table.class()).consistency(),
+            statements: [true, false].map(|has_end| statements.look_over(has_end)),
+            partition: partition.clone(),
+            parts: Parts::of(from.clone(), to.clone(), Direction::Forward),
+        };
+        let (mut gaps, mut gap) = (Vec::new(), Gap { from, newest: None });
         loop {
-            let page = (LOOKED_AT_ROWS as i32, paging);
-            let looked = match &to {
-                Some(to) => self.requests.page(call.deadline, look, statement, (&partition, &from, to), page).await,
-                None => self.requests.page(call.deadline, look, statement, (&partition, &from), page).await,
-            };
-            let (rows, rest) = looked.map_err(Failure::Refused)?;
+            let looked = looking.page(LOOKED_AT_ROWS as i32).await;
+            let Some(rows) = looked.map_err(|failure| Failure::Refused(failure.of_read()))? else { break };
             for row in seen_rows(table, &rows).map_err(Failure::Refused)? {
+                looking.parts.seen(&row.sort);
                 if row.is_guarded {
                     let next = Gap { from: successor(&row.sort), newest: None };
                     gaps.push((std::mem::replace(&mut gap, next), Some(row.sort)));
@@ -168,8 +170,6 @@ impl Engine {
                     gap.newest = gap.newest.max(Some(row.written_at));
                 }
             }
-            let Some(rest) = rest else { break };
-            paging = rest;
         }
         gaps.push((gap, to));
         let removals = gaps.into_iter().filter_map(|(gap, to)| self.range_removal(statements, &partition, gap, to));
@@ -197,14 +197,6 @@ struct Gap {
     from: Bytes,
     /// The write time of the newest plain row in it; `None`: there is none.
     newest: Option<i64>,
-}
-
-/// The smallest key after another.
-fn successor(key: &[u8]) -> Bytes {
-    let mut successor = BytesMut::with_capacity(key.len() + 1);
-    successor.extend_from_slice(key);
-    successor.extend_from_slice(&[0]);
-    successor.freeze()
 }
 
 fn seen_rows(table: Table, rows: &scylla::response::query_result::QueryRowsResult) -> StoreResult<Vec<SeenRow>> {
@@ -277,13 +269,5 @@ mod tests {
         assert!(matches!(all_written(vec![Ok(()), refused()]), Err(Failure::Unsure(_))));
         assert!(matches!(all_written(vec![Err(Failure::Late), refused()]), Err(Failure::Unsure(_))));
         assert!(matches!(all_written(vec![refused(), Err(Failure::Late)]), Err(Failure::Unsure(_))));
-    }
-
-    #[test]
-    fn nothing_fits_between_a_key_and_its_successor() {
-        for key in [&b""[..], b"a", b"\xFF", b"a\0"] {
-            let next = successor(key);
-            assert!(next[..] > key[..] && next[..next.len() - 1] == key[..]);
-        }
     }
 }

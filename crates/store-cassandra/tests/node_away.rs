@@ -1,6 +1,6 @@
 //! A node that hangs, is killed, comes back, and runs out of space, under a store that stays open.
 //! The node requires a password and TLS. Also a node that syncs its commit log only now and then,
-//! and one whose disk is full.
+//! one that reads few tombstones, and one whose disk is full.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,8 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use scylla::client::session_builder::SessionBuilder;
 use serde_json::json;
 use store::{
-    Call, Class, Deadline, Expect, Guard, Lane, NewRow, Outcome, Stamp, Step, Store, StoreError, SystemClock, Table,
+    Call, Class, Deadline, Direction, Expect, Guard, Lane, NewRow, Outcome, Removal, Scan, Stamp, Step, Store,
+    StoreError, SystemClock, Table,
 };
 use store_cassandra::testing::{DATACENTER, can_run, not_run, settings};
 use store_cassandra::{Address, CassandraOptions, CassandraStore, Credentials, Password, Replication};
@@ -226,6 +227,72 @@ async fn a_single_node_that_syncs_now_and_then_loses_writes_acknowledged_since_t
         }
     }
     panic!("nothing was lost: the documentation promises too little");
+}
+
+/// How many tombstones the node reads for one page. The engine looks at 200 rows at once that it
+/// removes.
+const TOMBSTONES_MAX: u32 = 300;
+
+/// The sort key of a record of a queue: six bytes of a time and ten that tell writers apart.
+fn record(number: u64) -> Bytes {
+    let time = 1_800_000_000_000 + number * 300;
+    Bytes::from([&time.to_be_bytes()[2..], &[number as u8; 10]].concat())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_found_behind_more_removed_ones_than_a_node_reads_at_once() {
+    if !can_run() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings();
+    settings.yaml.insert("tombstone_warn_threshold".to_owned(), json!(TOMBSTONES_MAX));
+    settings.yaml.insert("tombstone_failure_threshold".to_owned(), json!(TOMBSTONES_MAX));
+    let spec = ClusterSpec { settings, ..ClusterSpec::new(Shape::nodes(1)) };
+    let node = Cluster::open(folder.path(), &spec).unwrap();
+    node.start_all().unwrap();
+    let address: Address = format!("cassandra://{}/removed", node.contact_points()[0]).parse().unwrap();
+    let options = CassandraOptions::new(address.clone());
+    CassandraStore::initialise(&options, Some(&Replication::one(DATACENTER, 1)), false).await.unwrap();
+    let store = CassandraStore::open(options, Arc::new(SystemClock)).await.unwrap();
+
+    let (count, left) = (2_000, [0, 1_100, 1_999]);
+    for hundred in 0..count / 100 {
+        let numbers = hundred * 100..(hundred + 1) * 100;
+        let rows = numbers.clone().map(|number| NewRow::new(record(number), "v")).collect();
+        surely(&store, Step::Put { table: Table::Work, partition: key("p"), rows }).await;
+        let done = numbers.filter(|number| !left.contains(number)).map(record).collect();
+        surely(&store, Step::Remove { table: Table::Work, partition: key("p"), rows: Removal::Rows(done) }).await;
+    }
+    let raw = SessionBuilder::new().known_nodes(address.hosts()).build().await.unwrap();
+    let refused = raw.query_unpaged("SELECT sort FROM removed.work", ()).await.unwrap_err().to_string();
+    assert!(refused.contains("READ_TOO_MANY_TOMBSTONES"), "{refused}");
+
+    let patience = || call(Duration::from_secs(120)).strong();
+    let sorts = async |direction, from, to, max_bytes| {
+        let mut scan = Some(Scan { from, to, direction, max_bytes });
+        let mut sorts = Vec::new();
+        while let Some(next) = scan {
+            let page = store.scan(patience(), Table::Work, &key("p"), next.clone()).await.unwrap();
+            scan = next.resumed(page.next);
+            sorts.extend(page.rows.into_iter().map(|row| row.sort));
+        }
+        sorts
+    };
+    // Several rows a page, and one.
+    for max_bytes in [1 << 20, 1] {
+        let forward = sorts(Direction::Forward, Bytes::new(), None, max_bytes).await;
+        assert_eq!(forward, left.map(record));
+        let mut backward = sorts(Direction::Backward, Bytes::new(), None, max_bytes).await;
+        backward.reverse();
+        assert_eq!(backward, left.map(record));
+    }
+    let within = sorts(Direction::Forward, record(1), Some(record(1_999)), 1 << 20).await;
+    assert_eq!(within, [record(1_100)]);
+    let (table, rows) = (Table::Work, Removal::Range(record(0), None));
+    let removed = store.run(patience(), vec![Step::Remove { table, partition: key("p"), rows }]).await.unwrap();
+    assert!(matches!(removed, Outcome::Applied), "{removed:?}");
+    assert!(sorts(Direction::Forward, Bytes::new(), None, 1 << 20).await.is_empty());
 }
 
 /// A small disk, in memory.
