@@ -239,6 +239,17 @@ impl Records {
         Ok(by(call.deadline, self.store.get_many(call, Table::Records, keys)).await?)
     }
 
+    /// The rows of ids, where no acknowledged change is missed. If plain writes reach less than a
+    /// majority of the replicas, a strong read asks all of them. While one is away a serial read
+    /// serves as well: in mode atomic each change of a shared store is a compare-and-write, and a
+    /// majority decides those. It comes second, because it costs more and slows writers.
+    async fn current_rows(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Row>>, RecordsError> {
+        match self.rows(call(deadline).strong(), ids).await {
+            Err(RecordsError::Store(StoreError::Unavailable(_))) => self.rows(call(deadline).serial(), ids).await,
+            read => read,
+        }
+    }
+
     /// Changes records: all of them or none. `change` gets a draft for each of the ids, which are
     /// all different. It is called again, with other drafts, if another process changed the record
     /// meanwhile, or if it leaves all as it is and the read may have missed a change: a usual read
@@ -312,7 +323,7 @@ impl Records {
             }
             if steps.is_empty() {
                 self.store.check_home()?;
-                rows = self.rows(call(deadline).strong(), ids).await?;
+                rows = self.current_rows(deadline, ids).await?;
                 are_current = true;
                 continue;
             }

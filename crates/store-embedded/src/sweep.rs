@@ -714,4 +714,21 @@ mod tests {
         subject.sweep().await;
         assert_eq!(subject.expiring().await[..2], [0, 0]);
     }
+
+    #[tokio::test]
+    async fn an_hour_that_was_counted_in_part_is_counted_again_before_its_number_is_too_low() {
+        let subject = Subject::new();
+        subject.put_many(1_001).await;
+        let tables = subject.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
+        // Without any time one hour is counted, and no more of it than between two looks at the deadline.
+        let count = || tables.count_expiring(subject.clock.now(), Deadline::within(Duration::ZERO)).unwrap();
+        count();
+        count();
+        assert_eq!(subject.expiring().await, [0, 1_000]);
+        let gone = (0..500).map(|id: u32| subject.remove(id.to_string().leak()));
+        join_all(gone).await;
+        assert_eq!(subject.expiring().await, [0, 500]);
+        subject.sweep().await;
+        assert_eq!(subject.expiring().await[..3], [0, 501, 0]);
+    }
 }

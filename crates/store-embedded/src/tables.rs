@@ -20,7 +20,7 @@ use store::{Deadline, Lane, StoreError, StoreResult, Table, UnixMillis};
 
 use crate::expiry;
 use crate::files::{io_error, sync_folder};
-use crate::forecast::{self, Forecast, HOURS, Moved, hour_of};
+use crate::forecast::{self, Counted, Forecast, HOURS, Moved, hour_of};
 use crate::key::KeyRange;
 use crate::last_use::{LaneEnd, MIXED_COPY};
 use crate::opening::engine_lock::EngineLock;
@@ -40,7 +40,7 @@ const ITEM_FRAME_BYTES_MAX: u64 = 64;
 const ENTRIES_PER_DEADLINE_CHECK: u64 = 1_000;
 
 /// No more entries of one hour are counted, so that each sweep counts some hours to the end.
-const ENTRIES_COUNTED_MAX: usize = 5_000_000;
+const ENTRIES_COUNTED_MAX: u64 = 5_000_000;
 
 /// How often a flush checks whether its files are written.
 const FLUSH_POLL: Duration = Duration::from_millis(5);
@@ -264,26 +264,34 @@ impl Tables {
         self.forecast.from(hour_of(now))
     }
 
-    /// Counts the coming hours that are not counted yet. At the deadline it ends; the next call
-    /// continues.
+    /// Counts the coming hours that are not counted yet, and then those that were counted in part
+    /// and have to be counted again. At the deadline it ends; the next call continues.
     pub(crate) fn count_expiring(&self, now: UnixMillis, deadline: Deadline) -> StoreResult<()> {
         let first = hour_of(now);
         self.forecast.forget_before(first);
-        for hour in first..first + HOURS {
+        let hours = first..first + HOURS;
+        let all = hours.clone().map(|hour| (hour, false)).chain(hours.map(|hour| (hour, true)));
+        let mut is_first = true;
+        for (hour, is_again) in all {
             let view = {
                 // No group is committed meanwhile.
                 let _recorder = self.recorder.lock();
-                if !self.forecast.begin(hour) {
+                let begins = if is_again { self.forecast.begin_again(hour) } else { self.forecast.begin(hour) };
+                if !begins {
                     continue;
                 }
                 self.view()
             };
             let counted = count_hour(&view, hour, deadline);
-            self.forecast.found(hour, counted.as_ref().ok().copied());
+            let is_over = deadline.passed();
+            // Earlier hours took a part of the time: the next call has all of it for this one.
+            let is_cut = |counted: &Counted| counted.is_part && counted.entries < ENTRIES_COUNTED_MAX && !is_first;
+            self.forecast.found(hour, counted.as_ref().ok().filter(|counted| !is_cut(counted)).copied());
             counted?;
-            if deadline.passed() {
+            if is_over {
                 return Ok(());
             }
+            is_first = false;
         }
         Ok(())
     }
@@ -419,19 +427,20 @@ fn sync_error(error: fjall::Error) -> StoreError {
     StoreError::Io { context: "syncing a journal".to_owned(), source: io::Error::other(error) }
 }
 
-/// The number of entries of an hour, at most [`ENTRIES_COUNTED_MAX`], or those that were counted by
-/// the deadline.
-fn count_hour(view: &View<'_>, hour: u64, deadline: Deadline) -> StoreResult<u64> {
+/// Counts the entries of an hour, at most [`ENTRIES_COUNTED_MAX`], and those that it reaches by the
+/// deadline.
+fn count_hour(view: &View<'_>, hour: u64, deadline: Deadline) -> StoreResult<Counted> {
     let hour = expiry::between(forecast::begin_of(hour), forecast::begin_of(hour + 1));
-    let mut count = 0;
-    for entry in view.range(Space::Expiries, hour)?.take(ENTRIES_COUNTED_MAX) {
+    let mut entries = 0;
+    for entry in view.range(Space::Expiries, hour)? {
         entry?;
-        count += 1;
-        if count % ENTRIES_PER_DEADLINE_CHECK == 0 && deadline.passed() {
-            break;
+        let is_late = entries > 0 && entries % ENTRIES_PER_DEADLINE_CHECK == 0 && deadline.passed();
+        if entries == ENTRIES_COUNTED_MAX || is_late {
+            return Ok(Counted { entries, is_part: true });
         }
+        entries += 1;
     }
-    Ok(count)
+    Ok(Counted { entries, is_part: false })
 }
 
 /// Decodes a value; `None`: it has expired.

@@ -19,8 +19,9 @@ pub enum Strength {
     /// answer: the read completes compare-and-writes that are under way. No later serial read of
     /// the row is older than what such a read has shown.
     ///
-    /// For [`Store::get`](crate::Store::get); pages of scans are strong. It costs more than a
-    /// strong read and slows writers of the same partition.
+    /// For [`Store::get`](crate::Store::get) and [`Store::get_many`](crate::Store::get_many); pages
+    /// of scans are strong. It costs more than a strong read and slows writers of the same
+    /// partition.
     Serial,
 }
 

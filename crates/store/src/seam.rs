@@ -65,8 +65,8 @@ pub struct Health {
     /// How long ago the records had expired that the last sweep deleted, at most; `None`: there was
     /// no sweep yet, or the engine reclaims by itself.
     pub reclaim_lag: Option<Duration>,
-    /// How many records expire in the present hour of the clock (UTC), and in each after it. Empty
-    /// as long as that is not known.
+    /// How many records expire in the present hour of the clock (UTC), and in each after it; of an
+    /// hour with very many at least so many. Empty as long as that is not known.
     pub expiring: Vec<u64>,
     /// The greatest age of what is read here of each other data center, by name, if the engine has
     /// several.

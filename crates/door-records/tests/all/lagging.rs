@@ -46,3 +46,18 @@ async fn a_change_does_not_see_a_record_that_only_its_replica_still_has() {
     let made = send(&router, Method::PUT, "/records/c", &only_new, "\"2\"").await;
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.body);
 }
+
+#[tokio::test]
+async fn a_command_that_changes_nothing_has_an_answer_while_a_replica_is_away() {
+    let (subject, store) = Subject::lagging().await;
+    let mut connection = subject.connect();
+    store.fall_behind();
+    assert_eq!(connection.ask(&["SET", "a", "1"]).await.text(), "OK");
+    store.lose_one();
+    // The replica that usual reads ask lacks the record.
+    assert_eq!(connection.ask(&["SETNX", "a", "2"]).await.text(), "0");
+    assert_eq!(connection.ask(&["DEL", "none"]).await.text(), "0");
+    assert_eq!(connection.ask(&["HDEL", "none", "f"]).await.text(), "0");
+    assert_eq!(connection.ask(&["DEL", "a"]).await.text(), "1");
+    assert_eq!(connection.ask(&["DEL", "a"]).await.text(), "0");
+}

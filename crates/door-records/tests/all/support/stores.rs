@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use store::{Call, Capabilities, Outcome, Row, Step, Store, StoreResult, Strength, Table, Wrapper};
+use store::{Call, Capabilities, Outcome, Row, Step, Store, StoreError, StoreResult, Strength, Table, Wrapper};
 use tokio::sync::{RwLock, RwLockWriteGuard};
 
 /// A store that several processes seem to share.
@@ -26,17 +26,23 @@ pub struct Lagging {
     inner: Arc<dyn Store>,
     replica: Arc<dyn Store>,
     is_behind: AtomicBool,
+    is_one_away: AtomicBool,
 }
 
 impl Lagging {
     /// Over two stores that hold the same.
     pub fn new(inner: Arc<dyn Store>, replica: Arc<dyn Store>) -> Self {
-        Self { inner, replica, is_behind: AtomicBool::new(false) }
+        Self { inner, replica, is_behind: AtomicBool::new(false), is_one_away: AtomicBool::new(false) }
     }
 
     /// From now on the replica learns of no change.
     pub fn fall_behind(&self) {
         self.is_behind.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on strong reads of records fail: they ask all replicas, and one is away.
+    pub fn lose_one(&self) {
+        self.is_one_away.store(true, Ordering::SeqCst);
     }
 
     fn asked(&self, call: Call, table: Table) -> &dyn Store {
@@ -55,6 +61,10 @@ impl Wrapper for Lagging {
     }
 
     async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        let asks_all = call.strength == Strength::Strong && table == Table::Records;
+        if asks_all && self.is_one_away.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable("a replica is away".to_owned()));
+        }
         self.asked(call, table).get_many(call, table, keys).await
     }
 
