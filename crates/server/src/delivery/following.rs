@@ -37,6 +37,8 @@ pub(super) struct Following {
     held: Option<Held>,
     /// When it was last known that nothing is late.
     known_at: UnixMillis,
+    /// Whether how far the receiver is lay in the future in the last turn.
+    is_ahead: bool,
     prevented_by: Option<String>,
 }
 
@@ -65,7 +67,7 @@ enum Turn {
 impl Following {
     pub(super) fn new(deliveries: Arc<Deliveries>, named: Arc<Named>) -> Self {
         let known_at = deliveries.library.heads.now();
-        Self { deliveries, named, held: None, known_at, prevented_by: None }
+        Self { deliveries, named, held: None, known_at, is_ahead: false, prevented_by: None }
     }
 
     /// Delivers until it is asked to stop. Then other servers need not wait for the end of its
@@ -212,8 +214,17 @@ impl Following {
             }
             filled => filled?,
         }
-        self.known_at = self.now();
-        self.show_lag(held.waiting.front().map(|(_, event)| event.at));
+        let is_ahead = held.waiting.is_empty() && self.deliveries.is_in_the_future(held.done()).await?;
+        self.note_ahead(is_ahead, held.done());
+        if is_ahead {
+            // What happens is not sent, so nobody knows whether anything is late. The clock may have
+            // been ahead when that was known.
+            self.known_at = self.known_at.min(self.now());
+            self.show_lag(Some(self.known_at));
+        } else {
+            self.known_at = self.now();
+            self.show_lag(held.waiting.front().map(|(_, event)| event.at));
+        }
         // An event that failed may not have been read again yet, or may not be for this receiver any
         // more.
         let failing = progress.failing.take().filter(|failing| failing.event > held.passed || held.has(failing.event));
@@ -266,6 +277,21 @@ impl Following {
             false => format!("a message was not accepted {tries} times; the last time {why}"),
         };
         self.park(progress, held.expect, &why).await
+    }
+
+    /// Says once that what happens until a place is not sent.
+    fn note_ahead(&mut self, is_ahead: bool, place: Cursor) {
+        if is_ahead && !self.is_ahead {
+            let ((kind, name), receivers) = (self.called(), self.deliveries.kind.plural);
+            tracing::error!(
+                kind,
+                name,
+                cursor = %place,
+                "how far a receiver is lies in the future: nothing is sent to it until then, or until \
+                 `penates {receivers} resume --from`"
+            );
+        }
+        self.is_ahead = is_ahead;
     }
 
     /// Sets the gauge to the age of what waits since `since`.

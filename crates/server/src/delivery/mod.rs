@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::feed::{Cursor, Event, Subject};
+use ::feed::{Cursor, Event, FeedError, Subject};
 use door_http::Reason;
 use door_ldp::Site;
 use futures::FutureExt;
@@ -196,6 +196,19 @@ impl Deliveries {
             return Err(Refused(Reason::NEEDS_UPGRADE, why));
         }
         self.library.store().check_home().map_err(|error| ObjectsError::from(error).into())
+    }
+
+    /// Whether nothing comes behind a place, whatever happens now, because it lies in the future.
+    async fn is_in_the_future(&self, place: Cursor) -> Result<bool, FeedError> {
+        let Library { heads, feed, .. } = &self.library;
+        let skew = self.library.options().clock_skew_max;
+        if place.time() <= heads.now().plus(skew) {
+            return Ok(false);
+        }
+        // Events may be of a clock that was ahead. A process whose clock was set back still announces
+        // above all that it has announced.
+        let until = feed.now().await?.time().max(heads.announced_until().await?.time());
+        Ok(place.time() > until.plus(skew))
     }
 
     /// Changes how far a receiver is: `change` gets what is stored.

@@ -8,7 +8,6 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use door_http::Reason;
 use heads::ObjectsError;
-use library::Library;
 use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
@@ -109,11 +108,8 @@ impl Deliveries {
     /// Refuses a place whose events were dropped, and one in the future: what happens until then
     /// would not be sent.
     async fn check_place(&self, cursor: Cursor) -> Result<(), Refused> {
-        let Library { heads, feed, .. } = &self.library;
-        feed.after(cursor, 1).await?;
-        // Events may be of a clock that was ahead.
-        let present = feed.now().await?.time().max(heads.now());
-        if cursor.time() > present.plus(self.library.options().clock_skew_max) {
+        self.library.feed.after(cursor, 1).await?;
+        if self.is_in_the_future(cursor).await? {
             let until = rfc3339(cursor.time());
             let detail = format!("`from` is in the future: what happens until {until} would not be sent");
             return Err(Refused(Reason::MALFORMED_PARAMETER, detail));

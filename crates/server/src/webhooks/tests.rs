@@ -216,6 +216,14 @@ impl Server {
         self.ask(Via::AdminSocket, Method::POST, &format!("/admin/webhooks/index/resume{query}")).await
     }
 
+    async fn metrics(&self) -> String {
+        let request =
+            Request::builder().uri("/metrics").header(header::HOST, "books.test").body(Body::empty()).unwrap();
+        let response = self.app.router(Via::Network).oneshot(request).await.unwrap();
+        let text = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        String::from_utf8(text.to_vec()).unwrap()
+    }
+
     /// Waits until the webhook is in a state.
     async fn until_state(&self, state: &str) -> Value {
         let begun = Instant::now();
@@ -531,11 +539,7 @@ async fn metrics_show_what_waits_what_was_sent_and_what_is_parked() {
     server.until_state("parked").await;
     let begun = Instant::now();
     loop {
-        let request =
-            Request::builder().uri("/metrics").header(header::HOST, "books.test").body(Body::empty()).unwrap();
-        let response = server.app.router(Via::Network).oneshot(request).await.unwrap();
-        let text = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
-        let text = std::str::from_utf8(&text).unwrap();
+        let text = server.metrics().await;
         let has = |line: &str| text.contains(&format!("penates_webhook_{line}\n"));
         let lag = text.lines().find_map(|line| line.strip_prefix("penates_webhook_lag_seconds{webhook=\"metered\"} "));
         if has("parked{webhook=\"metered\"} 1") && lag.is_some_and(|lag| lag.parse::<f64>().unwrap() > 0.0) {
@@ -545,6 +549,39 @@ async fn metrics_show_what_waits_what_was_sent_and_what_is_parked() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{text}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+#[tokio::test]
+async fn a_webhook_whose_cursor_lies_in_the_future_shows_since_when_nothing_is_sent() {
+    let receiver = willing().await;
+    let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
+    let folder = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
+    let mut ahead = hook(&receiver.url);
+    ahead.name = "ahead".to_owned();
+    let config = config(vec![ahead]);
+    let app = App::open_with(config.clone(), store, clock.clone() as Arc<dyn Clock>).await.unwrap();
+    let webhooks = open(&config, app.library().clone(), quick()).unwrap();
+    let server = Server { app, webhooks, config, folder };
+    let day = Duration::from_secs(24 * 3_600);
+    // The clock was a day ahead, and is right again.
+    let place = server.app.library().feed.since(clock.now().plus(day)).await.unwrap();
+    let known = server.webhooks.read("ahead").await.unwrap();
+    server.webhooks.write("ahead", &Progress::behind(place), known.expect).await.unwrap().unwrap();
+    let _delivering = server.start();
+    server.put("a").await;
+    clock.advance(2 * Duration::from_secs(3_600));
+    let begun = Instant::now();
+    loop {
+        let text = server.metrics().await;
+        let lag = text.lines().find_map(|line| line.strip_prefix("penates_webhook_lag_seconds{webhook=\"ahead\"} "));
+        if lag.is_some_and(|lag| lag.parse::<f64>().unwrap() >= 7_200.0) {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{text}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(receiver.got().len(), 0);
 }
 
 #[tokio::test]
