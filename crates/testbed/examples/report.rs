@@ -246,6 +246,7 @@ fn main() {
         done_per_s: 1.0,
         duration_s: 600.0,
         all: all.clone(),
+        punctual: times(all.done, 0.999),
         steps: vec![step("search", 0.3), step("fetch", 0.7)],
         errors: vec![
             error("time-out", 428, 213_000_000),

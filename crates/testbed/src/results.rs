@@ -13,6 +13,9 @@ pub struct Summary {
     pub done_per_s: f64,
     /// All requests.
     pub all: Tally,
+    /// Response times of all requests that were done, without the lateness of the generator: from the
+    /// instant when it took a request up.
+    pub punctual: Times,
     /// The requests of each step, in the order of the scenarios and their steps.
     pub steps: Vec<StepTally>,
     /// What went wrong, by kind, in the order of the first occurrence.

@@ -460,6 +460,7 @@ impl<'a> Counting<'a> {
                 done_per_s: self.window.per_s(self.done_in_time),
                 steps,
                 all: self.all.finish(),
+                punctual: times(&self.punctual_us),
                 errors: self.errors,
                 worker_cpu_shares: Vec::new(),
             },
@@ -699,6 +700,9 @@ mod tests {
         let above = |times: &Histogram<u64>, us: u64| times.count_between(us, 1_000_000);
         assert_eq!((response_us.len(), above(response_us, 50_000)), (5, 3));
         assert_eq!((punctual_us.len(), above(punctual_us, 50_000), punctual_us.min()), (5, 1, 500));
+        let times = |times: Times| (times.count, times.p50_ms.round(), times.max_ms.round());
+        assert_eq!(times(measured.summary.all.response), (5, 91.0, 101.0));
+        assert_eq!(times(measured.summary.punctual), (5, 1.0, 101.0));
         assert_eq!((measured.summary.all.late, measured.punctual.late), (2, 1));
         assert_eq!((measured.summary.done_per_s, measured.punctual.done_per_s), (0.4, 0.5));
     }

@@ -38,14 +38,16 @@ pub(super) fn steps(summary: &Summary) -> Markup {
                         th.number scope="col" { (name) }
                     }
                 } }
-                @for step in &summary.steps { (time_rows(&step_name(step), &step.tally)) }
-                (time_rows("all", &summary.all))
+                @for step in &summary.steps { (time_rows(&step_name(step), &step.tally, None)) }
+                (time_rows("all", &summary.all, Some(&summary.punctual).filter(|times| times.count > 0)))
             }))
             p.note {
                 "Response: from the instant when a request was due to the end of its response. "
                 "Service: from sending to the end. First byte: from sending to the first byte. These three count "
                 "requests that were done. Lateness: from the instant when a request was due until the generator took "
-                "it up; all requests."
+                "it up; all requests. Punctual response: the response without the lateness. An answer that arrives "
+                "while the generator does nothing is read when it goes on: in all times but the lateness it is late "
+                "by that."
             }
         }
     }
@@ -71,16 +73,19 @@ fn count_row(name: &str, tally: &Tally) -> Markup {
     }
 }
 
-fn time_rows(name: &str, tally: &Tally) -> Markup {
+/// `punctual` are the response times without the lateness of the generator, where they are known.
+fn time_rows(name: &str, tally: &Tally, punctual: Option<&Times>) -> Markup {
     let [response, rest @ ..] = [
         ("response", &tally.response),
         ("service", &tally.service),
         ("first byte", &tally.first_byte),
         ("lateness", &tally.lateness),
     ];
+    let rows = 1 + rest.len() + usize::from(punctual.is_some());
+    let rest = rest.into_iter().chain(punctual.map(|times| ("punctual response", times)));
     html! {
         tbody {
-            tr { th scope="rowgroup" rowspan="4" { (name) } (time_cells(response)) }
+            tr { th scope="rowgroup" rowspan=(rows) { (name) } (time_cells(response)) }
             @for row in rest { tr { (time_cells(row)) } }
         }
     }

@@ -80,6 +80,7 @@ impl Run {
             done_per_s: 1.0,
             duration_s: seconds as f64,
             all: all.clone(),
+            punctual: Times { p99_ms: 1.25, ..times },
             steps: vec![StepTally { scenario: text(), step: text(), tally: all }],
             errors: vec![ErrorTally { kind: text(), step: text(), count: 5, first_at_us: 1_500_000 }],
             worker_cpu_shares: vec![0.25],
@@ -168,6 +169,20 @@ fn the_verdict_and_its_reasons_are_in_words() {
         assert!(page.contains(&format!("<strong>{word}</strong>")));
         assert!(page.contains("<li>a reason</li>"));
     }
+}
+
+#[test]
+fn times_are_also_shown_without_the_lateness_of_the_generator() {
+    let mut run = Run::named("x", 10);
+    let row = "<th class=\"kind\" scope=\"row\">punctual response</th>";
+    let page = run.page();
+    assert_eq!(page.matches(row).count(), 1);
+    let (_, rest) = page.split_once(row).unwrap();
+    let (cells, _) = rest.split_once("</tr>").unwrap();
+    assert!(cells.contains(&crate::page::number::milliseconds(1.25)), "{cells}");
+    // A run of an earlier program.
+    run.summary.punctual = Times::default();
+    assert!(!run.page().contains(row));
 }
 
 #[test]
