@@ -72,6 +72,8 @@ mod contents;
 mod counterexamples;
 #[path = "all/resources/deletions.rs"]
 mod deletions;
+#[path = "all/resources/explicit.rs"]
+mod explicit;
 #[path = "all/resources/faults.rs"]
 mod faults;
 #[path = "all/resources/feed_kept.rs"]
@@ -96,6 +98,8 @@ mod resource_races;
 mod search;
 #[path = "all/resources/shards.rs"]
 mod shards;
+#[path = "all/resources/transactions.rs"]
+mod transactions;
 #[path = "all/resources/versions.rs"]
 mod versions;
 
