@@ -254,6 +254,7 @@ mod tests {
     fn the_results_have_what_the_reports_say() {
         let text = std::fs::read_to_string(root().join("benches/RESULTS.md")).unwrap();
         let written = rewritten(&text, &sections().unwrap()).unwrap();
-        assert!(text == written, "run `cargo xtask results`");
+        let other = text.lines().zip(written.lines()).find(|(present, new)| present != new);
+        assert!(text == written, "run `cargo xtask results`: {other:?}");
     }
 }
