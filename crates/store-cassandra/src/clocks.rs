@@ -174,7 +174,7 @@ async fn differences(
 
 /// The difference between a clock and that of a node, in either direction.
 async fn from_node(session: &Session, node: &Arc<Node>, clock: &dyn Clock, limit: Duration) -> StoreResult<Duration> {
-    // `now()` would not go back with a clock that was ahead: it never tells a time twice.
+    // `now()` would not go back with a clock that was ahead: it never returns a time twice.
     let mut statement = Statement::new("SELECT toUnixTimestamp(currentTimestamp()) FROM system.local");
     statement.set_consistency(Consistency::One);
     statement.set_is_idempotent(true);
