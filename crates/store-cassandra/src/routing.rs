@@ -1,4 +1,6 @@
-//! Chooses the node for a request. No request ever leaves the data center or lowers its level.
+//! Chooses the node for a request. No request for rows leaves the data center or lowers its level.
+//! Only nodes that are asked themselves may be in another one: for their clocks (`clocks.rs`), or
+//! for their copies.
 //!
 //! The driver repeats reads by itself, and nothing else: see the head of `requests.rs`.
 

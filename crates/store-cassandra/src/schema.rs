@@ -64,11 +64,11 @@ const ASKED_ONCE_MORE: &str = "MIN(99PERCENTILE,50MS)";
 /// removed rows come back.
 ///
 /// `work` needs it as well: a reason for being read-only, or the state of a transaction, would
-/// count if it came back. Its queues have most tombstones, and that makes no collector slow. A
-/// bucket is read for about an hour until its queue's mark is past it, and for so long Cassandra
-/// keeps a tombstone in any case. More of them are read only if a mark stays behind, or if a walk
-/// looks for a lost one. The lists of the search index have tombstones too, which searches read:
-/// `docs/limits.md` says what that costs.
+/// count if it came back. Its queues have most tombstones. A collector is slow only where a node
+/// reads no more of them at once (`parts.rs`). A bucket is read for about an hour until its queue's
+/// mark is past it, and for so long Cassandra keeps a tombstone in any case. More of them are read
+/// only if a mark stays behind, or if a walk looks for a lost one. The lists of the search index
+/// have tombstones too, which searches read: `docs/limits.md` says what that costs.
 const TOMBSTONES_KEPT_S: u32 = 10 * 24 * 3600;
 
 struct Storage {
