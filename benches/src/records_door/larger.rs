@@ -49,7 +49,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         figures.report(format!("{kind}: on disk"), "MB", stored as f64 / 1e6);
         let penates = bench.penates().within(&group);
         let log = folder.path().join("log");
-        let (process, address, _) = serve(&["records.durability=sync"], &penates, OsStr::new(&store), &log)
+        let (mut process, address, _) = serve(&["records.durability=sync"], &penates, OsStr::new(&store), &log)
             .with_context(|| format!("with {} bytes of memory", stored / TIMES))?;
         for _ in 0..bench.settings.repetitions {
             for draw in [Draw::Uniform, Draw::Zipf] {
@@ -57,6 +57,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
                     let mix = Mix { reads, draw, records: bench.settings.records };
                     let before = process.usage()?;
                     let arrivals = mix.run(address, bench.settings.rate, bench.duration())?;
+                    // Linux ends a server that needs more.
+                    process.check_runs()?;
                     let read = process.usage()?.since(before).read_bytes();
                     let what = |figure: &str| format!("{kind}: {} {figure}", mix.name());
                     for (of, load) in arrivals.loads.iter().enumerate() {

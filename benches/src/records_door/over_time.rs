@@ -51,12 +51,13 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         if let Some(node) = &subject.node {
             node.nodetool(&["flush", "records"])?;
         }
-        let limited = Limited::new(bench, subject)?;
+        let mut limited = Limited::new(bench, subject)?;
         figures.report(format!("{kind}: on disk"), "MB", limited.stored_bytes as f64 / 1e6);
         if let Some(bytes) = limited.memory_bytes {
             figures.report(format!("{kind}: memory"), "MB", bytes as f64 / 1e6);
         }
         let course = Course::of(bench, &limited.subject)?;
+        limited.subject.process.check_runs()?;
         course.report(&mut figures, kind);
         course.draw(bench, kind)?;
     }

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -70,10 +70,18 @@ impl Process {
                 return Ok(found);
             }
             if let Some(status) = ended {
-                bail!("a server ended with {status} and said: {}", end_of(&said));
+                bail!(has_ended(status, &said));
             }
             ensure!(begun.elapsed() < PATIENCE, "a server is not ready; it said: {}", end_of(&said));
             std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Fails if it has ended: what a client measured then says nothing about it.
+    pub fn check_runs(&mut self) -> Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => bail!(has_ended(status, &fs::read_to_string(&self.log)?)),
         }
     }
 
@@ -118,6 +126,10 @@ impl Drop for Process {
     }
 }
 
+fn has_ended(status: ExitStatus, said: &str) -> String {
+    format!("a server ended with {status} and said: {}", end_of(said))
+}
+
 /// The last output of a server: some write a line per request.
 fn end_of(said: &str) -> &str {
     let from = said.len().saturating_sub(LAST_WORDS_BYTES);
@@ -139,6 +151,7 @@ mod tests {
         let memory = process.memory().unwrap();
         assert!(memory.now_bytes > 0.0 && memory.peak_bytes >= memory.now_bytes, "{memory:?}");
         assert_eq!(process.child_ids().unwrap().len(), 1, "its watcher is none of its children");
+        process.check_runs().unwrap();
         let id = process.id();
         drop(process);
         assert!(!Path::new(&format!("/proc/{id}")).exists());
@@ -161,6 +174,8 @@ mod tests {
         let mut process = Process::start(Command::new("sh").args(["-c", "echo no; exit 3"]), &log).unwrap();
         let error = process.wait_for(|said| said.contains("Listening").then_some(())).unwrap_err();
         assert!(error.to_string().contains("no"), "{error}");
+        let error = process.check_runs().unwrap_err();
+        assert!(error.to_string().contains("exit status: 3"), "{error}");
         for absent in ["no-such-program-anywhere", "/no/such/program"] {
             assert!(Process::start(&mut Command::new(absent), &log).is_err(), "{absent}");
         }
