@@ -22,7 +22,8 @@ pub struct CassandraOptions {
     pub local_datacenter: Option<String>,
     /// How many replicas must answer.
     pub levels: Levels,
-    /// After this time without an answer, a read is also sent to a second node. `None`: never.
+    /// After this time without an answer, a read is also sent to a second node. `None`: never. A try
+    /// ends after 3 seconds, so a longer time means the same.
     pub speculative_after: Option<Duration>,
     /// Requests to the cluster at the same time. Further ones wait until their deadlines.
     pub requests_max: usize,

@@ -8,20 +8,25 @@
 //! and one that has too many tombstones is divided again. Keys that begin with a time, as in
 //! queues, lie close together. They take two divisions for each byte that they have in common, and
 //! then some for each 100,000 tombstones.
+//!
+//! A walk reads the partitions of a single token in the same way, if one of them begins with too
+//! many tombstones.
 
 use bytes::{Bytes, BytesMut};
 use scylla::response::PagingState;
 use scylla::response::query_result::QueryRowsResult;
+use scylla::serialize::value::SerializeValue;
 use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 use store::{Deadline, Direction};
 
 use crate::failure::Failure;
 use crate::requests::Requests;
+use crate::routing::Asks;
 
 /// Into how many parts a range is divided. A read that fails has read 100,000 tombstones; a read of
 /// an empty part is short. So few divisions into many parts take less time than many into two.
-const PARTS: u128 = 16;
+const PARTS: u64 = 16;
 
 /// How often one read divides. Usually its deadline comes first.
 const DIVISIONS_MAX: u32 = 100;
@@ -29,29 +34,31 @@ const DIVISIONS_MAX: u32 = 100;
 /// So many bytes after the common beginning of its bounds decide where a range is divided.
 const DIGITS: usize = 15;
 
-/// A read of a range of a partition.
-pub(crate) struct RangeRead<'a> {
+/// A read of a range of a partition, or of all partitions that share a token.
+pub(crate) struct RangeRead<'a, P> {
     pub(crate) requests: &'a Requests,
     pub(crate) deadline: Deadline,
     pub(crate) level: Consistency,
     /// Reads rows from a key to a key, and rows from a key on.
     pub(crate) statements: [&'a PreparedStatement; 2],
-    /// The stored form of the partition.
-    pub(crate) partition: Bytes,
+    /// The stored form of the partition, or the token.
+    pub(crate) partition: P,
     pub(crate) parts: Parts,
 }
 
-impl RangeRead<'_> {
+impl<P: SerializeValue + Sync> RangeRead<'_, P> {
     /// The next page, of so many rows at most; `None`: the whole range is read. It may be empty.
-    /// The caller notes each row of it ([`Parts::seen`]).
+    /// The caller notes each row of it ([`Parts::seen`]). Rows that it does not note may come
+    /// again.
     pub(crate) async fn page(&mut self, rows: i32) -> Result<Option<QueryRowsResult>, Failure> {
         while let Some(KeyRange { from, to }) = self.parts.to_read.last() {
             let page = (rows, self.parts.paging.clone());
             let [to_a_key, from_a_key] = self.statements;
             let (requests, deadline, level, partition) = (self.requests, self.deadline, self.level, &self.partition);
+            let asks = self.parts.asks();
             let read = match to {
-                Some(to) => requests.page(deadline, level, to_a_key, (partition, from, to), page).await,
-                None => requests.page(deadline, level, from_a_key, (partition, from), page).await,
+                Some(to) => requests.page(deadline, level, asks, to_a_key, (partition, from, to), page).await,
+                None => requests.page(deadline, level, asks, from_a_key, (partition, from), page).await,
             };
             match read {
                 Ok((rows, next)) => {
@@ -97,6 +104,11 @@ impl Parts {
         Self { direction, to_read, paging: PagingState::start(), last: None, divisions_left: DIVISIONS_MAX }
     }
 
+    /// How many nodes the next read asks. After a division more reads are likely to fail.
+    fn asks(&self) -> Asks {
+        if self.divisions_left == DIVISIONS_MAX { Asks::TwoIfSlow } else { Asks::One }
+    }
+
     /// Notes that everything up to the row at this key was read.
     pub(crate) fn seen(&mut self, key: &Bytes) {
         self.last = Some(key.clone());
@@ -111,7 +123,7 @@ impl Parts {
     }
 
     /// Divides the rest of the part that is being read. Returns whether that was possible.
-    fn divide(&mut self) -> bool {
+    pub(crate) fn divide(&mut self) -> bool {
         let Some(rest) = self.to_read.pop().map(|part| self.rest_of(part)) else { return false };
         let cuts = cuts(&rest.from, rest.to.as_deref());
         if cuts.is_empty() || self.divisions_left == 0 {
@@ -149,10 +161,19 @@ fn cuts(from: &[u8], to: Option<&[u8]>) -> Vec<Bytes> {
     let low = number(&from[common..]);
     let high = to.map_or(1_u128 << (8 * DIGITS), |to| number(&to[common..]));
     let width = high.saturating_sub(low);
-    let mut numbers: Vec<_> = (1..PARTS).map(|nth| low + width * nth / PARTS).filter(|cut| *cut > low).collect();
+    let parts = u128::from(PARTS);
+    let mut numbers: Vec<_> = (1..parts).map(|nth| low + width * nth / parts).filter(|cut| *cut > low).collect();
     numbers.dedup();
     let key = |cut: u128| Bytes::from([&from[..common], &cut.to_be_bytes()[size_of::<u128>() - DIGITS..]].concat());
     numbers.into_iter().map(key).collect()
+}
+
+/// Where the parts of a range of tokens end, without the last one, descending. Some end at the same
+/// token if there are fewer than [`PARTS`] tokens.
+pub(crate) fn token_ends(first: i64, last: i64) -> impl Iterator<Item = i64> {
+    let width = last.abs_diff(first);
+    let end = move |nth: u64| first.saturating_add_unsigned(width / PARTS * nth + width % PARTS * nth / PARTS);
+    (1..PARTS).rev().map(end)
 }
 
 /// The first bytes of a key as a number. Keys are ordered as their numbers are, if these differ.
@@ -317,6 +338,36 @@ mod tests {
             let (read, failed) = read(&keys, Parts::of(Bytes::new(), None, direction), 100, 1_000).unwrap();
             assert_eq!(read, [queued(3_999)]);
             assert!((1..20).contains(&failed), "{failed}");
+        }
+    }
+
+    #[test]
+    fn a_read_asks_a_second_node_only_before_its_first_division() {
+        let mut parts = Parts::of(Bytes::new(), None, Direction::Forward);
+        assert_eq!(parts.asks(), Asks::TwoIfSlow);
+        assert!(parts.divide());
+        assert_eq!(parts.asks(), Asks::One);
+        while !parts.to_read.is_empty() {
+            parts.has_read(None);
+            assert_eq!(parts.asks(), Asks::One);
+        }
+    }
+
+    #[test]
+    fn each_token_is_alone_after_sixteen_divisions_of_all() {
+        for token in [i64::MIN, i64::MIN + 1, -1, 0, 77, i64::MAX - 1, i64::MAX] {
+            let (mut first, mut last, mut divisions) = (i64::MIN, i64::MAX, 0);
+            while first < last {
+                let ends: Vec<i64> = token_ends(first, last).collect();
+                assert!(ends.is_sorted_by(|later, earlier| later >= earlier), "{ends:?}");
+                assert!(ends.iter().all(|end| (first..last).contains(end)), "{ends:?} of {first} to {last}");
+                let before = ends.iter().copied().find(|end| *end < token);
+                last = ends.iter().rev().copied().find(|end| *end >= token).unwrap_or(last);
+                first = before.map_or(first, |end| end + 1);
+                divisions += 1;
+            }
+            assert_eq!((first, last), (token, token));
+            assert!(divisions <= 16, "{divisions} for {token}");
         }
     }
 

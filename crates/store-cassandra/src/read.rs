@@ -1,5 +1,7 @@
 //! Reads of rows and pages of rows, and walks over partitions.
 
+use std::collections::BTreeMap;
+
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt, stream};
 use scylla::statement::Consistency;
@@ -9,7 +11,8 @@ use store::{
 
 use crate::engine::Engine;
 use crate::failure::{Failure, readable};
-use crate::parts::{Parts, RangeRead};
+use crate::parts::{Parts, RangeRead, token_ends};
+use crate::routing::Asks;
 use crate::value::{Cells, corrupt, partition_of, row_of, stored_partition};
 
 /// Rows of [`store::Store::get_many`] that are requested at the same time.
@@ -26,11 +29,16 @@ const FIRST_PAGE_ROWS_MAX: usize = 256;
 const SMALL_ROW_BYTES: usize = 4 << 10;
 const FIRST_PAGE_ROWS_MIN: usize = 16;
 
+/// Rows of a page of the partitions of one token. Usually there is one partition.
+const TOKEN_PAGE_ROWS: i32 = 16;
+
 /// A further page has at most this many times as many rows: their size is known by then.
 const PAGE_GROWTH: usize = 4;
 
 type CellsOfKey = (Option<Bytes>, Option<Bytes>, Option<Bytes>);
 type CellsOfRow = (Bytes, Option<Bytes>, Option<Bytes>, Option<Bytes>);
+/// The token, the partition, and the seconds that the row still lives.
+type CellsOfFirst = (i64, Bytes, Option<i32>);
 
 impl Engine {
     /// The row at a key, at a given level.
@@ -129,9 +137,9 @@ impl Engine {
             return Err(StoreError::DeadlinePassed);
         }
         let mut from = from.map(RowPlace::decode).transpose()?;
-        let mut tokens = u64::MAX;
+        let mut ends = Vec::new();
         loop {
-            let (firsts, next) = self.firsts(call, table, from.as_ref(), max.max(1), &mut tokens).await?;
+            let (firsts, next) = self.firsts(call, table, from.as_ref(), max.max(1), &mut ends).await?;
             // A partition that may hold only expired rows is read.
             let live = |first: First| async move {
                 let holds = !first.may_expire || self.holds_rows(call, table, &first.place.partition).await?;
@@ -152,41 +160,51 @@ impl Engine {
         Ok(!self.scan(call, table, partition, any).await?.rows.is_empty())
     }
 
-    /// The next partitions after a place, and where to continue. It reads a number of tokens at
-    /// once, and fewer if they have more removed rows than a node reads for one request.
+    /// The next partitions after a place, and where to continue. It reads all tokens that follow at
+    /// once. If they have more removed rows than a node reads for one request, it reads parts of
+    /// them, one after the other. `ends` are the last tokens of parts that are still to be read, the
+    /// next one last. Behind them all the rest is read at once again. If a single token has too
+    /// many, its partitions are read in parts.
     async fn firsts(
         &self,
         call: Call,
         table: Table,
         from: Option<&RowPlace>,
         max: usize,
-        tokens: &mut u64,
+        ends: &mut Vec<i64>,
     ) -> StoreResult<(Vec<First>, Option<RowPlace>)> {
         let statement = &self.statements.of(table)?.walk;
         let level = self.levels.read(table.class(), call.strength).consistency();
         // The read begins with the partition of the place again, and others that share its token.
         let first_token = from.map_or(i64::MIN, |place| place.token);
+        ends.retain(|end| *end >= first_token);
         // One more shows whether there is a further page.
         let mut limit = max + 2;
+        let is_next = |first: &First| from.is_none_or(|from| first.place.is_after(from));
         loop {
-            let last_token = first_token.saturating_add_unsigned(*tokens);
+            let last_token = ends.last().copied().unwrap_or(i64::MAX);
             let asked = i32::try_from(limit).unwrap_or(i32::MAX);
-            let rows =
-                match self.requests.try_rows(call.deadline, level, statement, (first_token, last_token, asked)).await {
-                    Ok(rows) => rows,
-                    Err(Failure::TooManyRemoved(_)) if *tokens > 0 => {
-                        *tokens /= 2;
-                        continue;
-                    }
-                    Err(failure) => return Err(failure.of_read()),
-                };
+            let asks = if ends.is_empty() { Asks::TwoIfSlow } else { Asks::One };
+            let range = (first_token, last_token, asked);
+            let rows = match self.requests.try_rows(call.deadline, level, asks, statement, range).await {
+                Ok(rows) => rows,
+                Err(Failure::TooManyRemoved(_)) if first_token < last_token => {
+                    ends.extend(token_ends(first_token, last_token));
+                    continue;
+                }
+                Err(Failure::TooManyRemoved(_)) => {
+                    let mut firsts = self.firsts_in_parts(call, table, first_token).await?;
+                    firsts.retain(is_next);
+                    return Ok((firsts, RowPlace::beyond(first_token)));
+                }
+                Err(failure) => return Err(failure.of_read()),
+            };
             let all_seen = rows.rows_num() < limit;
             let mut firsts = Vec::with_capacity(max);
-            for row in readable(rows.rows::<(i64, Bytes, Option<i32>)>())? {
-                let (token, partition, time_to_live) = readable(row)?;
-                let place = RowPlace { token, partition: partition_of(table, &partition)? };
-                if from.is_none_or(|from| place.is_after(from)) {
-                    firsts.push(First { place, may_expire: time_to_live.is_some() });
+            for row in readable(rows.rows::<CellsOfFirst>())? {
+                let first = First::of(table, readable(row)?)?;
+                if is_next(&first) {
+                    firsts.push(first);
                 }
             }
             if firsts.len() > max {
@@ -195,12 +213,37 @@ impl Engine {
                 return Ok((firsts, next));
             }
             if all_seen {
-                // No partition has an empty key, so nothing is left out.
-                let beyond = last_token.checked_add(1);
-                return Ok((firsts, beyond.map(|token| RowPlace { token, partition: Bytes::new() })));
+                return Ok((firsts, RowPlace::beyond(last_token)));
             }
             limit *= 2;
         }
+    }
+
+    /// The partitions of a token, of which one begins with more removed rows than a node reads for
+    /// one request.
+    async fn firsts_in_parts(&self, call: Call, table: Table, token: i64) -> StoreResult<Vec<First>> {
+        // A read of all of it has failed just now.
+        let mut parts = Parts::of(Bytes::new(), None, Direction::Forward);
+        parts.divide();
+        let mut reading = RangeRead {
+            requests: &self.requests,
+            deadline: call.deadline,
+            level: self.levels.read(table.class(), call.strength).consistency(),
+            statements: self.statements.of(table)?.walk_in_parts(self.requests.session()).await?,
+            partition: token,
+            parts,
+        };
+        // No row is noted as seen: several partitions may share the token, and each begins at
+        // another key. A partition comes once for each part in which it has rows. Its first row
+        // counts.
+        let mut firsts = BTreeMap::new();
+        while let Some(rows) = reading.page(TOKEN_PAGE_ROWS).await.map_err(Failure::of_read)? {
+            for row in readable(rows.rows::<CellsOfFirst>())? {
+                let first = First::of(table, readable(row)?)?;
+                firsts.entry(first.place.partition.clone()).or_insert(first);
+            }
+        }
+        Ok(firsts.into_values().collect())
     }
 }
 
@@ -218,6 +261,13 @@ struct First {
     may_expire: bool,
 }
 
+impl First {
+    fn of(table: Table, (token, partition, time_to_live): CellsOfFirst) -> StoreResult<Self> {
+        let place = RowPlace { token, partition: partition_of(table, &partition)? };
+        Ok(Self { place, may_expire: time_to_live.is_some() })
+    }
+}
+
 /// A place in a walk: partitions are ordered by token, and by key if tokens are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RowPlace {
@@ -226,6 +276,12 @@ struct RowPlace {
 }
 
 impl RowPlace {
+    /// The place behind all partitions of a token; `None`: there are no further tokens.
+    fn beyond(token: i64) -> Option<Self> {
+        // No partition has an empty key, so nothing is left out.
+        token.checked_add(1).map(|token| Self { token, partition: Bytes::new() })
+    }
+
     fn is_after(&self, other: &RowPlace) -> bool {
         (self.token, &self.partition) > (other.token, &other.partition)
     }

@@ -24,7 +24,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout_at;
 
 use crate::failure::{Failure, NotAnswered, readable};
-use crate::routing::Routes;
+use crate::routing::{Asks, Routes};
 use crate::traffic::{Operation, Traffic};
 
 /// How often a read is tried that fails for a passing reason, and a write that certainly was not
@@ -33,7 +33,7 @@ const TRIES_MAX: u32 = 4;
 
 /// The time limit of one try, longer than the time-outs of the nodes themselves (2 s). Otherwise a
 /// node that hangs would hold a call until its deadline, although others could answer it.
-const TRY_MAX: Duration = Duration::from_secs(3);
+pub(crate) const TRY_MAX: Duration = Duration::from_secs(3);
 
 /// The pause before the second try; each further one is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
@@ -111,7 +111,7 @@ impl Requests {
         statement: &PreparedStatement,
         parameters: impl SerializeRow + Sync,
     ) -> StoreResult<QueryRowsResult> {
-        self.try_rows(deadline, level, statement, parameters).await.map_err(Failure::of_read)
+        self.try_rows(deadline, level, Asks::TwoIfSlow, statement, parameters).await.map_err(Failure::of_read)
     }
 
     /// The same, for callers that handle a failure.
@@ -119,10 +119,11 @@ impl Requests {
         &self,
         deadline: Deadline,
         level: Consistency,
+        asks: Asks,
         statement: &PreparedStatement,
         parameters: impl SerializeRow + Sync,
     ) -> Result<QueryRowsResult, Failure> {
-        Ok(self.read(deadline, level, statement, &parameters, None).await?.0)
+        Ok(self.read(deadline, level, asks, statement, &parameters, None).await?.0)
     }
 
     /// A page of the rows of a read (with a limit and a beginning), and where the next one begins.
@@ -130,22 +131,24 @@ impl Requests {
         &self,
         deadline: Deadline,
         level: Consistency,
+        asks: Asks,
         statement: &PreparedStatement,
         parameters: impl SerializeRow + Sync,
         page: (i32, PagingState),
     ) -> Result<(QueryRowsResult, Option<PagingState>), Failure> {
-        self.read(deadline, level, statement, &parameters, Some(page)).await
+        self.read(deadline, level, asks, statement, &parameters, Some(page)).await
     }
 
     async fn read(
         &self,
         deadline: Deadline,
         level: Consistency,
+        asks: Asks,
         statement: &PreparedStatement,
         parameters: &(impl SerializeRow + Sync),
         page: Option<(i32, PagingState)>,
     ) -> Result<(QueryRowsResult, Option<PagingState>), Failure> {
-        let mut statement = self.read_at(level, statement);
+        let mut statement = self.read_at(level, asks, statement);
         let mut tries = Tries::new(deadline);
         loop {
             let began = Instant::now();
@@ -176,11 +179,11 @@ impl Requests {
         }
     }
 
-    fn read_at(&self, level: Consistency, statement: &PreparedStatement) -> PreparedStatement {
+    fn read_at(&self, level: Consistency, asks: Asks, statement: &PreparedStatement) -> PreparedStatement {
         let mut statement = statement.clone();
         statement.set_is_idempotent(true);
         statement.set_consistency(level);
-        statement.set_execution_profile_handle(Some(self.routes.read()));
+        statement.set_execution_profile_handle(Some(self.routes.read(asks)));
         statement
     }
 

@@ -14,13 +14,28 @@ use scylla::policies::retry::{FallthroughRetryPolicy, RetryPolicy};
 use scylla::policies::speculative_execution::{SimpleSpeculativeExecutionPolicy, SpeculativeExecutionPolicy};
 use scylla::routing::Shard;
 
+use crate::requests::TRY_MAX;
+
 /// How many replicas are tried in turn.
 const IN_TURN: usize = 3;
+
+/// How many nodes a read asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// One, and a second one if the first takes long.
+    TwoIfSlow,
+    /// One. This is for a read that probably meets too many removed rows. Where two nodes may be
+    /// asked, the driver keeps that failure back: it waits for as long as for a slow node, and then
+    /// for the second node.
+    One,
+}
 
 /// Routing of each kind of request.
 pub(crate) struct Routes {
     /// Any replica; a slow read is also sent to a second node.
     reads: ExecutionProfileHandle,
+    /// Any replica, and no second node.
+    single_reads: ExecutionProfileHandle,
     /// Any replica.
     writes: ExecutionProfileHandle,
     /// The first, the second, the third of a row's replicas.
@@ -52,6 +67,9 @@ pub(crate) fn sent_once() -> Arc<dyn RetryPolicy> {
 impl Routes {
     pub(crate) fn new(datacenter: &str, speculative_after: Option<Duration>) -> Self {
         let replicas = |shuffled| nodes_of(datacenter, shuffled);
+        // A try ends before a later time. The driver would keep failures back until then, and
+        // nobody would learn of them.
+        let speculative_after = speculative_after.filter(|after| *after < TRY_MAX);
         let speculative = speculative_after.map(|retry_interval| -> Arc<dyn SpeculativeExecutionPolicy> {
             Arc::new(SimpleSpeculativeExecutionPolicy { max_retry_count: 1, retry_interval })
         });
@@ -63,14 +81,18 @@ impl Routes {
         let nth = |nth| write(Arc::new(Nth { ordered: ordered.clone(), nth }));
         Self {
             reads: profile(replicas(true)).speculative_execution_policy(speculative).build().into_handle(),
+            single_reads: profile(replicas(true)).build().into_handle(),
             writes: write(replicas(true)),
             in_turn: std::array::from_fn(nth),
         }
     }
 
     /// For reads.
-    pub(crate) fn read(&self) -> ExecutionProfileHandle {
-        self.reads.clone()
+    pub(crate) fn read(&self, asks: Asks) -> ExecutionProfileHandle {
+        match asks {
+            Asks::TwoIfSlow => self.reads.clone(),
+            Asks::One => self.single_reads.clone(),
+        }
     }
 
     /// For the nth try (from 0) of a plain write. Successive tries go to different nodes, so a node
@@ -126,6 +148,21 @@ mod tests {
             assert_eq!(policy(routes.transaction(nth)), "FallthroughRetryPolicy", "try {nth} of a transaction");
             assert_eq!(policy(routes.write(nth)), "FallthroughRetryPolicy", "try {nth} of a write");
         }
-        assert_eq!(policy(routes.read()), "DefaultRetryPolicy");
+        for asks in [Asks::TwoIfSlow, Asks::One] {
+            assert_eq!(policy(routes.read(asks)), "DefaultRetryPolicy", "{asks:?}");
+        }
+    }
+
+    #[test]
+    fn a_read_asks_a_second_node_only_if_it_may_and_within_a_try() {
+        let asks_two = |speculative_after, asks| {
+            let route = Routes::new("dc1", speculative_after).read(asks);
+            route.to_profile().get_speculative_execution_policy().is_some()
+        };
+        let soon = Some(Duration::from_millis(200));
+        assert!(asks_two(soon, Asks::TwoIfSlow));
+        assert!(!asks_two(soon, Asks::One));
+        assert!(!asks_two(None, Asks::TwoIfSlow));
+        assert!(!asks_two(Some(TRY_MAX), Asks::TwoIfSlow));
     }
 }

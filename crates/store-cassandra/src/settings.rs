@@ -52,7 +52,7 @@ pub struct CassandraSettings {
     pub audit_write: Level,
     /// Which replicas decide heads: `SERIAL` or `LOCAL_SERIAL`.
     pub serial: Serial,
-    /// Time without an answer after which a read asks a second node; `0s`: never.
+    /// Time without an answer after which a read asks a second node; `0s`, or `3s` and more: never.
     #[serde(with = "humantime_serde")]
     pub speculative_after: Duration,
     /// Concurrent requests to the cluster.

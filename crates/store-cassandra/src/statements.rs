@@ -9,6 +9,9 @@ use tokio::sync::OnceCell;
 
 use crate::schema::{CHUNKS, META};
 
+/// What a walk reads of the first row of a partition.
+const FIRSTS: &str = "SELECT token(partition), partition, TTL(value) FROM";
+
 /// All statements of a keyspace.
 pub(crate) struct Statements {
     /// In the order of [`Table::ALL`]; empty for a table that the store's level does not have.
@@ -50,6 +53,10 @@ pub(crate) struct TableStatements {
     remove_range: [PreparedStatement; 2],
     /// Reads the first row of each partition, from one token to another.
     pub(crate) walk: PreparedStatement,
+    /// See the function of this name.
+    walk_in_parts: OnceCell<[PreparedStatement; 2]>,
+    /// The name of the table, with its keyspace.
+    name: String,
 }
 
 /// The statements for the chunks of contents.
@@ -116,7 +123,6 @@ impl TableStatements {
         const FROM: &str = "WHERE partition = ? AND sort >= ?";
         const ROWS: &str = "SELECT sort, value, stamp, tag FROM";
         const SEEN: &str = "SELECT sort, stamp, WRITETIME(value) FROM";
-        const FIRSTS: &str = "SELECT token(partition), partition, TTL(value) FROM";
         let name = format!("{keyspace}.{table}");
         let prepare = |text: String| session.prepare(text);
         // One after the other within a table: opening is rare, and all tables are prepared at the
@@ -155,7 +161,25 @@ impl TableStatements {
                 "{FIRSTS} {name} WHERE token(partition) >= ? AND token(partition) <= ? PER PARTITION LIMIT 1 LIMIT ?"
             ))
             .await?,
+            walk_in_parts: OnceCell::new(),
+            name,
         })
+    }
+
+    /// Reads the first row within a range of keys, of each partition of a token; to a key, or from
+    /// a key on. A node reads no more than the range. Cassandra counts that as filtering all the
+    /// same, which an operator can forbid (`allow_filtering_enabled`). So the statements are
+    /// prepared when they are first needed, and a store opens without them.
+    pub(crate) async fn walk_in_parts(&self, session: &Session) -> StoreResult<[&PreparedStatement; 2]> {
+        let from = format!("{FIRSTS} {} WHERE token(partition) = ? AND sort >= ?", self.name);
+        let prepared = self.walk_in_parts.get_or_try_init(|| async {
+            let limit = "PER PARTITION LIMIT 1 ALLOW FILTERING";
+            Ok::<_, PrepareError>([
+                session.prepare(format!("{from} AND sort < ? {limit}")).await?,
+                session.prepare(format!("{from} {limit}")).await?,
+            ])
+        });
+        Ok(prepared.await.map_err(cannot_prepare)?.each_ref())
     }
 
     /// Reads rows of a range. A range with an end has one more parameter.

@@ -36,7 +36,7 @@ impl Operation {
 }
 
 /// Why a try has no answer, as monitors tell it apart.
-const KINDS: [&str; 5] = ["timeout", "unavailable", "overloaded", "unsure", "refused"];
+const KINDS: [&str; 6] = ["timeout", "unavailable", "overloaded", "unsure", "refused", "tombstones"];
 
 fn kind_of(failure: &Failure) -> usize {
     match failure {
@@ -44,7 +44,9 @@ fn kind_of(failure: &Failure) -> usize {
         Failure::Refused(StoreError::Unavailable(_)) => 1,
         Failure::Refused(StoreError::Overloaded(_)) => 2,
         Failure::Unsure(_) => 3,
-        Failure::Refused(_) | Failure::TooManyRemoved(_) => 4,
+        Failure::Refused(_) => 4,
+        // Such a range is divided, so no request fails yet.
+        Failure::TooManyRemoved(_) => 5,
     }
 }
 
@@ -173,8 +175,9 @@ mod tests {
         let unavailable = || Failure::Refused(StoreError::Unavailable(String::new()));
         let overloaded = Failure::Refused(StoreError::Overloaded(String::new()));
         let full = Failure::Refused(StoreError::Full(String::new()));
-        let failures = [Failure::Late, unavailable(), overloaded, Failure::Unsure(String::new()), full];
-        assert_eq!(failures.each_ref().map(kind_of), [0, 1, 2, 3, 4]);
+        let too_many = Failure::TooManyRemoved(String::new());
+        let failures = [Failure::Late, unavailable(), overloaded, Failure::Unsure(String::new()), full, too_many];
+        assert_eq!(failures.each_ref().map(kind_of), [0, 1, 2, 3, 4, 5]);
 
         let traffic = Traffic::default();
         traffic.tried::<()>(Operation::Write, Instant::now(), &Err(unavailable()));

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use scylla::client::session_builder::SessionBuilder;
 use serde_json::json;
 use store::{
-    Call, Class, Deadline, Direction, Expect, Guard, Lane, NewRow, Outcome, Removal, Scan, Stamp, Step, Store,
-    StoreError, SystemClock, Table,
+    Call, Class, Deadline, Direction, Expect, Guard, Lane, Measured, NewRow, Outcome, Removal, Scan, Stamp, Step,
+    Store, StoreError, SystemClock, Table,
 };
 use store_cassandra::testing::{DATACENTER, can_run, not_run, settings};
 use store_cassandra::{Address, CassandraOptions, CassandraStore, Credentials, Password, Replication};
@@ -264,9 +265,18 @@ async fn rows_are_found_behind_more_removed_ones_than_a_node_reads_at_once() {
         let done = numbers.filter(|number| !left.contains(number)).map(record).collect();
         surely(&store, Step::Remove { table: Table::Work, partition: key("p"), rows: Removal::Rows(done) }).await;
     }
+    // Before and behind it, in the order of a walk.
+    let others: BTreeSet<Bytes> = (0..20).map(|number| Bytes::from(format!("other {number}"))).collect();
+    for other in &others {
+        let rows = vec![NewRow::new(record(0), "v")];
+        surely(&store, Step::Put { table: Table::Work, partition: other.clone(), rows }).await;
+    }
     let raw = SessionBuilder::new().known_nodes(address.hosts()).build().await.unwrap();
-    let refused = raw.query_unpaged("SELECT sort FROM removed.work", ()).await.unwrap_err().to_string();
-    assert!(refused.contains("READ_TOO_MANY_TOMBSTONES"), "{refused}");
+    let refuses = async |rows: &str| {
+        let refused = raw.query_unpaged(format!("SELECT sort FROM removed.work {rows}"), ()).await.unwrap_err();
+        assert!(refused.to_string().contains("READ_TOO_MANY_TOMBSTONES"), "{refused}");
+    };
+    refuses("").await;
 
     let patience = || call(Duration::from_secs(120)).strong();
     let sorts = async |direction, from, to, max_bytes| {
@@ -289,10 +299,47 @@ async fn rows_are_found_behind_more_removed_ones_than_a_node_reads_at_once() {
     }
     let within = sorts(Direction::Forward, record(1), Some(record(1_999)), 1 << 20).await;
     assert_eq!(within, [record(1_100)]);
+
+    // Now the partition begins with more removed rows than a node reads.
+    let first = Removal::Rows(vec![record(0)]);
+    surely(&store, Step::Remove { table: Table::Work, partition: key("p"), rows: first }).await;
+    refuses("PER PARTITION LIMIT 1").await;
+    let walked = async |max| {
+        let (mut partitions, mut from) = (Vec::new(), None);
+        loop {
+            let page = store.walk(patience(), Table::Work, from, max).await.unwrap();
+            partitions.extend(page.partitions);
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        let count = partitions.len();
+        let partitions = BTreeSet::from_iter(partitions);
+        assert_eq!(partitions.len(), count, "each comes once");
+        partitions
+    };
+    let all: BTreeSet<Bytes> = others.iter().cloned().chain([key("p")]).collect();
+    for max in [1, 1_000] {
+        assert_eq!(walked(max).await, all);
+    }
+
     let (table, rows) = (Table::Work, Removal::Range(record(0), None));
     let removed = store.run(patience(), vec![Step::Remove { table, partition: key("p"), rows }]).await.unwrap();
     assert!(matches!(removed, Outcome::Applied), "{removed:?}");
     assert!(sorts(Direction::Forward, Bytes::new(), None, 1 << 20).await.is_empty());
+    assert_eq!(walked(3).await, others);
+
+    // All requests were answered. Reads that were divided have a kind of their own.
+    let failures = |kind: &str| -> u64 {
+        let all = store.measures().into_iter();
+        let these = all.filter(|measure| {
+            measure.family == "penates_cassandra_failures_total" && measure.labels.contains(&("kind", kind.to_owned()))
+        });
+        these.map(|measure| if let Measured::Counter(count) = measure.value { count } else { 0 }).sum()
+    };
+    assert!(failures("tombstones") > 0);
+    assert_eq!(failures("refused"), 0);
 }
 
 /// A small disk, in memory.
