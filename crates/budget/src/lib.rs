@@ -1,14 +1,16 @@
 //! Shares of scarce resources, so that no client is left without because another has taken all.
 //!
 //! Files in reading order: `shares.rs` divides an amount among parties; `memory.rs` is the budget
-//! of memory that clients make the server hold; `turns.rs` says whose turn is next; `pace.rs`
-//! limits what background work reads.
+//! of memory that clients make the server hold; `machine.rs` says how much memory there is;
+//! `turns.rs` says whose turn is next; `pace.rs` limits what background work reads.
 
+mod machine;
 mod memory;
 mod pace;
 mod shares;
 mod turns;
 
+pub use machine::{part_of_memory, usable_memory};
 pub use memory::{Memory, Share};
 pub use pace::Pace;
 pub use shares::{Overloaded, Party, Shares};

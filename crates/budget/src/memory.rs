@@ -69,6 +69,17 @@ impl Memory {
         bytes - bytes / SMALL_ONE_OF
     }
 
+    /// The most that one request may need of a budget of `bytes`: it fits in twice. A share that grows
+    /// needs as much more as it has, because a party holds at most as much as is still free.
+    pub fn largest_request(bytes: u64) -> u64 {
+        Self::largest_share(bytes) / 2
+    }
+
+    /// The most that one request may need of this budget.
+    pub fn request_bytes_max(&self) -> u64 {
+        self.0.lock().large.total() / 2
+    }
+
     /// Bytes in use now.
     pub fn taken_bytes(&self) -> u64 {
         let state = self.0.lock();
@@ -258,5 +269,17 @@ mod tests {
         let memory = Memory::new(80 * MB);
         assert!(memory.reserve(&Party::Local, 71 * MB).now_or_never().unwrap().is_err());
         assert_eq!(Memory::largest_share(80 * MB), 70 * MB);
+    }
+
+    #[tokio::test]
+    async fn the_largest_request_gets_its_share_in_pieces_too() {
+        let (memory, party) = (Memory::new(80 * MB), party(1));
+        let most = memory.request_bytes_max();
+        assert_eq!((most, Memory::largest_request(80 * MB)), (35 * MB, 35 * MB));
+        let mut share = memory.try_reserve(&party, MB).unwrap();
+        for bytes in [2 * MB, most - 1, most] {
+            share.resize(bytes).unwrap();
+        }
+        assert_eq!(share.bytes(), most);
     }
 }

@@ -1,6 +1,5 @@
 //! Settings of this door.
 
-use hathi::mets::MAX_METS_BYTES;
 use volumes::OnDamage;
 
 /// Approximate bytes per id of a request: in the list, and in the plan that is made of it.
@@ -43,12 +42,23 @@ pub struct RepositoryPlace {
 }
 
 impl DataSettings {
-    /// Most bytes of memory of one request: to read a list of ids, or to hold a METS while it is
-    /// copied.
+    /// Most bytes of memory of one request that names volumes or pages.
     pub fn memory_bytes_max(&self) -> u64 {
         let ids = if self.ids_max == 0 { self.form_bytes_max } else { self.ids_max };
-        let list = self.form_bytes_max.saturating_mul(2).saturating_add(ids.saturating_mul(NAMED_BYTES));
-        list.max(2 * MAX_METS_BYTES as u64)
+        self.form_bytes_max.saturating_mul(2).saturating_add(ids.saturating_mul(NAMED_BYTES))
+    }
+
+    /// The same settings, with smaller lists if a request could take more memory than so many bytes.
+    pub fn within(self, bytes_max: u64) -> Self {
+        if self.memory_bytes_max() <= bytes_max {
+            return self;
+        }
+        let ids_max = (bytes_max / 2 / NAMED_BYTES).max(1);
+        Self {
+            form_bytes_max: self.form_bytes_max.min(bytes_max / 4),
+            ids_max: if self.ids_max == 0 { ids_max } else { self.ids_max.min(ids_max) },
+            ..self
+        }
     }
 }
 
@@ -66,5 +76,26 @@ impl Default for DataSettings {
             selections_per_requester_max: 100,
             repository: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_smaller_where_they_would_take_more_than_there_is() {
+        let usual = DataSettings::default();
+        assert_eq!(usual.clone().within(usual.memory_bytes_max()), usual);
+        for settings in [usual.clone(), DataSettings { ids_max: 0, ..usual.clone() }] {
+            for bytes_max in [14 << 20, 28 << 20, 112 << 20] {
+                let within = settings.clone().within(bytes_max);
+                assert!(within.memory_bytes_max() <= bytes_max && within.ids_max > 0, "{bytes_max}: {within:?}");
+            }
+        }
+        let small = usual.within(14 << 20);
+        assert_eq!((small.form_bytes_max, small.ids_max), (7 << 19, 28_672));
+        let small = DataSettings { ids_max: 100, ..small };
+        assert_eq!(small.clone().within(8 << 20), small, "it fits");
     }
 }

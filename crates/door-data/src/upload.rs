@@ -87,20 +87,27 @@ struct Parts {
 /// The part of an upload in memory, with what reads it, and its share.
 struct Kept {
     bytes: u64,
+    /// The most that fits into the memory.
+    bytes_max: u64,
     share: Share,
 }
 
 impl Kept {
     async fn new(memory: &Memory, party: &Party) -> Result<Self, DoorError> {
-        Ok(Self { bytes: PARSER_BYTES, share: memory.reserve(party, FIRST_SHARE_BYTES).await? })
+        let bytes_max = memory.request_bytes_max();
+        Ok(Self { bytes: PARSER_BYTES, bytes_max, share: memory.reserve(party, FIRST_SHARE_BYTES).await? })
     }
 
-    /// Makes room for more by doubling the share.
+    /// Makes room for more by doubling the share. What never fits is too large.
     fn add(&mut self, bytes: usize) -> Result<(), DoorError> {
         self.bytes += bytes as u64;
+        if self.bytes > self.bytes_max {
+            let what = "the memory that the parts take (that of the METS is twice its length)".to_owned();
+            return Err(DoorError::TooLarge { what, max_bytes: self.bytes_max });
+        }
         let has = self.share.bytes();
         if self.bytes > has {
-            self.share.resize(self.bytes.max(2 * has))?;
+            self.share.resize(self.bytes.max((2 * has).min(self.bytes_max)))?;
         }
         Ok(())
     }

@@ -39,12 +39,14 @@ pub enum BodyError {
 }
 
 /// Reads a body of at most `max_bytes` into memory for a party. Each byte costs `times` bytes of
-/// the budget, to cover what is made of the body while it is still held.
+/// the budget, to cover what is made of the body while it is still held. A body that never fits
+/// into the budget is too large, too.
 ///
 /// If the length is announced, the whole share is taken before reading, and the call waits for it.
 /// A body of unknown length starts with a small share, which doubles as bytes arrive. If the share
 /// cannot grow, the body is refused.
 pub async fn held(memory: &Memory, party: &Party, body: Body, max_bytes: u64, times: u64) -> Result<Held, BodyError> {
+    let max_bytes = max_bytes.min(memory.request_bytes_max() / times.max(1));
     let announced = body.size_hint().exact();
     if announced.is_some_and(|bytes| bytes > max_bytes) {
         return Err(BodyError::TooLarge { max_bytes });
@@ -146,6 +148,20 @@ mod tests {
         for body in [announced, chunked(2 * MB)] {
             let refused = held(&memory, &party(1), body, MB as u64, 1).await.unwrap_err();
             assert!(matches!(refused, BodyError::TooLarge { max_bytes } if max_bytes == MB as u64), "{refused}");
+        }
+        assert_eq!(memory.taken_bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_never_fits_into_the_budget_is_too_large_and_not_refused_for_now() {
+        let memory = Memory::new(8 * MB as u64);
+        for body in [Body::from(vec![7; 2 * MB]), chunked(2 * MB)] {
+            let refused = held(&memory, &party(1), body, 4 * MB as u64, 2).await.unwrap_err();
+            let most = 7 * MB as u64 / 4;
+            assert!(matches!(refused, BodyError::TooLarge { max_bytes } if max_bytes == most), "{refused}");
+        }
+        for body in [Body::from(vec![7; 3 * MB / 2]), chunked(3 * MB / 2)] {
+            assert_eq!(held(&memory, &party(1), body, 4 * MB as u64, 2).await.unwrap().bytes.len(), 3 * MB / 2);
         }
         assert_eq!(memory.taken_bytes(), 0);
     }

@@ -49,6 +49,8 @@ pub struct LdpSettings {
     pub deleted_versions: bool,
     /// Whether a client may delete a single earlier version.
     pub delete_versions: bool,
+    /// Whether a client may add a version with a time in the past.
+    pub receive_versions: bool,
     /// Most bytes of a graph or an update in a request.
     pub rdf_bytes_max: usize,
     /// Most statements of a graph in a request.
@@ -92,6 +94,19 @@ impl LdpSettings {
         let text = self.rdf_bytes_max as u64;
         text.saturating_mul(4).saturating_add(2 * STATEMENT_BYTES * self.triples_max as u64)
     }
+
+    /// The same settings, with smaller graphs if a request could take more memory than so many bytes.
+    pub fn within(self, bytes_max: u64) -> Self {
+        if self.memory_bytes_max() <= bytes_max {
+            return self;
+        }
+        let at_most = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        Self {
+            rdf_bytes_max: self.rdf_bytes_max.min(at_most(bytes_max / 8)),
+            triples_max: self.triples_max.min(at_most(bytes_max / 4 / STATEMENT_BYTES)),
+            ..self
+        }
+    }
 }
 
 impl Default for LdpSettings {
@@ -104,6 +119,7 @@ impl Default for LdpSettings {
             require_condition: false,
             deleted_versions: true,
             delete_versions: false,
+            receive_versions: false,
             rdf_bytes_max: 4 << 20,
             triples_max: 50_000,
             update_bytes_max: Limits::default().held_bytes,
@@ -112,5 +128,20 @@ impl Default for LdpSettings {
             external: Vec::new(),
             search: SearchSettings::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn graphs_are_smaller_where_they_would_take_more_than_there_is() {
+        let sizes = |settings: &LdpSettings| (settings.rdf_bytes_max, settings.triples_max);
+        let usual = LdpSettings::default();
+        assert_eq!(sizes(&usual.clone().within(usual.memory_bytes_max())), sizes(&usual));
+        let small = usual.within(14 << 20);
+        assert_eq!(sizes(&small), (7 << 18, 14_336));
+        assert_eq!(small.memory_bytes_max(), 14 << 20);
     }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use budget::usable_memory;
 use library::Library;
 use rustix::process::geteuid;
 use server::config::Config;
@@ -166,7 +167,9 @@ async fn open_engine(settings: &Settings, sync_delay: Duration) -> StoreResult<A
 
 async fn open_folder(folder: &Path, settings: &Settings, sync_delay: Duration) -> StoreResult<Arc<EmbeddedStore>> {
     let folder = folder.to_owned();
-    let options = EmbeddedOptions { sync_delay, ..settings.embedded.options(settings.server.limits.memory) };
+    let usable = usable_memory();
+    let options = settings.embedded.options(settings.server.limits.memory_bytes(usable), usable);
+    let options = EmbeddedOptions { sync_delay, ..options };
     let opening = move || {
         refuse_root(&folder)?;
         EmbeddedStore::open(&folder, options, Arc::new(SystemClock))

@@ -1,11 +1,20 @@
-//! The number of connections at the same time: each needs a descriptor, and the operating system
-//! limits those of a process.
+//! The number of connections at the same time: each needs memory and a descriptor, and the
+//! operating system limits those of a process.
 
+use budget::usable_memory;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors that are reserved for the store, its files and the listeners. If the limit is low, a
 /// quarter of it is reserved.
 const KEPT_BACK: u64 = 2_048;
+
+/// What a connection takes that was used, about, in bytes. All together take at most one part in
+/// [`MEMORY_ONE_OF`] of the memory.
+pub(crate) const CONNECTION_BYTES: u64 = 16 << 10;
+const MEMORY_ONE_OF: u64 = 4;
+
+/// So many connections of each kind are possible, however little memory there is.
+const IN_ANY_MEMORY: usize = 64;
 
 /// Raises the process's soft limit of descriptors to its hard one, if the operating system allows
 /// it. Returns how many descriptors it may have; `None`: any number.
@@ -22,22 +31,36 @@ pub fn raise_descriptor_limit() -> Option<u64> {
 
 /// The number of connections that are possible of each of so many kinds, at most `wanted`.
 pub(crate) fn connections(wanted: usize, kinds: usize) -> usize {
-    let descriptors = raise_descriptor_limit();
-    let most = most(wanted, kinds, descriptors);
-    if most < wanted {
+    let (descriptors, memory) = (raise_descriptor_limit(), usable_memory());
+    let (by_descriptors, by_memory) = (most(wanted, kinds, descriptors), most_in_memory(wanted, kinds, memory));
+    if by_descriptors < wanted {
         tracing::warn!(
             descriptors,
-            connections = most,
+            connections = by_descriptors,
             "limits.connections is more than the limit of descriptors allows"
         );
     }
-    most
+    if by_memory < wanted {
+        tracing::warn!(
+            memory,
+            connections = by_memory,
+            "limits.connections is more than the memory allows, of which connections take a quarter"
+        );
+    }
+    by_descriptors.min(by_memory)
 }
 
 fn most(wanted: usize, kinds: usize, descriptors: Option<u64>) -> usize {
     let allowed = descriptors.map(|descriptors| descriptors - KEPT_BACK.min(descriptors / 4));
     let allowed = allowed.map(|allowed| usize::try_from(allowed).unwrap_or(usize::MAX));
     allowed.map_or(wanted, |allowed| wanted.min(allowed / kinds)).max(1)
+}
+
+/// The same by the memory (`None`: nobody knows how much there is).
+pub(crate) fn most_in_memory(wanted: usize, kinds: usize, memory: Option<u64>) -> usize {
+    let allowed = memory.map(|memory| memory / MEMORY_ONE_OF / CONNECTION_BYTES);
+    let allowed = allowed.map(|allowed| usize::try_from(allowed).unwrap_or(usize::MAX));
+    allowed.map_or(wanted, |allowed| wanted.min((allowed / kinds).max(IN_ANY_MEMORY)))
 }
 
 #[cfg(test)]
@@ -58,6 +81,18 @@ mod tests {
     fn each_kind_has_as_many_connections_and_all_have_descriptors() {
         assert_eq!(most(16_384, 2, Some(65_536)), 16_384);
         assert_eq!(most(16_384, 2, Some(10_000)), 3_976);
+    }
+
+    #[test]
+    fn connections_of_all_kinds_take_a_quarter_of_the_memory_and_some_are_always_possible() {
+        assert_eq!(most_in_memory(16_384, 2, None), 16_384);
+        assert_eq!(most_in_memory(16_384, 2, Some(2 << 30)), 16_384);
+        assert_eq!(most_in_memory(16_384, 2, Some(512 << 20)), 4_096);
+        assert_eq!(most_in_memory(16_384, 1, Some(512 << 20)), 8_192);
+        assert_eq!(most_in_memory(16_384, 2, Some(200_000_000)), 1_525);
+        assert_eq!(most_in_memory(16_384, 2, Some(100_000_000)), 762);
+        assert_eq!(most_in_memory(16_384, 2, Some(0)), 64);
+        assert_eq!(most_in_memory(10, 2, Some(0)), 10);
     }
 
     #[test]

@@ -76,6 +76,14 @@ async fn serve_app(
     ready: Box<dyn FnOnce(Addresses) + Send>,
     shutdown: BoxFuture<'static, ()>,
 ) -> Result<(), ServerError> {
+    let memory = app.library().options().memory_bytes;
+    if app.config().has_smaller_requests(memory)? {
+        tracing::warn!(
+            memory,
+            "limits.memory is so small that requests have to be smaller than data.ids_max, data.form_max, ldp.rdf_max \
+             and ldp.triples_max say"
+        );
+    }
     let _upkeep = telemetry::keep_up(app.metrics());
     let exporting = Exporting::start(&app.config().telemetry, app.watched())?;
     let given = Given::by_the_service_manager()?;

@@ -55,6 +55,7 @@ pub struct EmbeddedOptions {
     pub worker_threads: usize,
     /// Each write may wait this long for its sync, whatever its call wants. Zero, except in a program
     /// that makes again what a power failure undoes. The death of the process alone undoes nothing.
+    /// Small lists of steps are then written on the threads of their callers.
     pub sync_delay: Duration,
     /// The newest level that this program knows. Tests set another one, to be an earlier or a later
     /// program.

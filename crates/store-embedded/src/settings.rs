@@ -5,7 +5,6 @@ use std::ops::RangeInclusive;
 use bytesize::ByteSize;
 use documented::DocumentedFields;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-use sysinfo::{MemoryRefreshKind, System};
 
 use crate::options::{EmbeddedOptions, JOURNALS_BYTES_MIN};
 
@@ -16,6 +15,11 @@ const ONE_OF: u64 = 8;
 
 /// The least that `auto` takes, bytes.
 const LEAST_BYTES: u64 = 16 << 20;
+
+/// Writes that wait take at most one part in this number of the memory in each lane, but at least
+/// so many bytes may wait.
+const QUEUED_ONE_OF: u64 = 32;
+const QUEUED_BYTES_MIN: usize = 4 << 20;
 
 /// What `store.memtable` may be. A table has up to five memtables, so more would take much of a
 /// machine.
@@ -90,12 +94,14 @@ impl Default for EmbeddedSettings {
 }
 
 impl EmbeddedSettings {
-    /// The options of a store in a server that has `limits_memory` for its clients.
-    pub fn options(&self, limits_memory: u64) -> EmbeddedOptions {
+    /// The options of a store in a server that has `limits_memory` bytes for its clients, in a process
+    /// that may use so much memory (`None`: nobody knows).
+    pub fn options(&self, limits_memory: u64, usable: Option<u64>) -> EmbeddedOptions {
         let usual = EmbeddedOptions::default();
         let in_headroom = (JOURNALS_IN_HEADROOM * self.journals).max(MEMTABLES_IN_HEADROOM * self.memtable);
         EmbeddedOptions {
-            cache_bytes: self.cache.bytes(limits_memory),
+            cache_bytes: self.cache.bytes(limits_memory, usable),
+            max_queued_bytes: queued_bytes(usual.max_queued_bytes, usable),
             memtable_bytes: self.memtable,
             journals_bytes: self.journals,
             // It was checked when it was read.
@@ -160,11 +166,12 @@ pub enum CacheSize {
 }
 
 impl CacheSize {
-    /// The size in bytes. `auto` is at least 16 MiB, and otherwise at most `limits_memory`
-    /// (`limits.memory`), so that what the server may use grows with that one setting.
-    pub fn bytes(self, limits_memory: u64) -> u64 {
+    /// The size in bytes, in a process that may use so much memory (`None`: nobody knows). `auto` is at
+    /// least 16 MiB, and otherwise at most `limits_memory` (`limits.memory`), so that what the server
+    /// may use grows with that one setting.
+    pub fn bytes(self, limits_memory: u64, usable: Option<u64>) -> u64 {
         match self {
-            CacheSize::Auto => share(usable_memory().unwrap_or_default(), limits_memory),
+            CacheSize::Auto => share(usable.unwrap_or_default(), limits_memory),
             CacheSize::Bytes(bytes) => bytes,
         }
     }
@@ -174,13 +181,9 @@ fn share(usable: u64, limits_memory: u64) -> u64 {
     (usable / ONE_OF).min(limits_memory).max(LEAST_BYTES)
 }
 
-/// The machine's memory, or what the control group of this process (a container, for example) may
-/// use of it. `None` where the system does not say.
-fn usable_memory() -> Option<u64> {
-    let mut system = System::new().ok()?;
-    system.refresh_memory_specifics(MemoryRefreshKind::nothing().with_ram());
-    let machine = system.total_memory();
-    Some(system.cgroup_limits().map_or(machine, |group| group.total_memory.min(machine)))
+fn queued_bytes(usual: usize, usable: Option<u64>) -> usize {
+    let part = usable.map(|usable| usize::try_from(usable / QUEUED_ONE_OF).unwrap_or(usize::MAX));
+    part.map_or(usual, |part| usual.min(part.max(QUEUED_BYTES_MIN)))
 }
 
 /// A size in the greatest unit that divides it, so that it is read back exactly.
@@ -229,12 +232,15 @@ mod tests {
         assert_eq!(share(2 << 30, limits_memory), 256 << 20);
         assert_eq!(share(64 << 20, limits_memory), LEAST_BYTES);
         assert_eq!(share(1 << 40, limits_memory), limits_memory);
+        assert_eq!(CacheSize::Auto.bytes(limits_memory, Some(2 << 30)), 256 << 20);
+        assert_eq!(CacheSize::Auto.bytes(limits_memory, None), LEAST_BYTES);
+        assert_eq!(CacheSize::Bytes(1 << 20).bytes(limits_memory, None), 1 << 20);
     }
 
     #[test]
     fn settings_by_default_are_the_options_by_default() {
         let of = |options: EmbeddedOptions| EmbeddedOptions { cache_bytes: 0, ..options };
-        let (read, usual) = (EmbeddedSettings::default().options(512 << 20), EmbeddedOptions::default());
+        let (read, usual) = (EmbeddedSettings::default().options(512 << 20, None), EmbeddedOptions::default());
         assert_eq!(format!("{:?}", of(read)), format!("{:?}", of(usual)));
     }
 
@@ -262,7 +268,8 @@ mod tests {
     #[test]
     fn a_disk_keeps_room_for_larger_journals_and_memtables() {
         let headroom = |journals, memtable| {
-            EmbeddedSettings { journals, memtable, ..EmbeddedSettings::default() }.options(512 << 20).headroom_bytes
+            let settings = EmbeddedSettings { journals, memtable, ..EmbeddedSettings::default() };
+            settings.options(512 << 20, None).headroom_bytes
         };
         assert_eq!(headroom(1 << 30, 8 << 20), 4 << 30);
         assert_eq!(headroom(128 << 20, 256 << 20), 2 << 30);
@@ -270,8 +277,11 @@ mod tests {
     }
 
     #[test]
-    fn auto_learns_how_much_memory_there_is() {
-        assert!(usable_memory().is_some_and(|bytes| bytes >= 64 << 20));
+    fn fewer_bytes_of_writes_wait_where_there_is_little_memory() {
+        let queued = |usable| EmbeddedSettings::default().options(512 << 20, usable).max_queued_bytes;
+        assert_eq!([None, Some(1 << 40), Some(1 << 30)].map(queued), [32 << 20; 3]);
+        assert_eq!([Some(512 << 20), Some(256 << 20)].map(queued), [16 << 20, 8 << 20]);
+        assert_eq!([Some(100 << 20), Some(0)].map(queued), [4 << 20; 2]);
     }
 
     #[test]

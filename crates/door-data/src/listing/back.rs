@@ -31,11 +31,18 @@ pub async fn beginning(
     party: &Party,
 ) -> ObjectsResult<Option<ListToken>> {
     if asked.is_of_all() {
-        return Ok(library.volumes.list_before(&before, limit).await?.begins);
+        let (mut room, mut begins) = (limit, Some(before));
+        // It comes in parts if ids are very long.
+        while let Some(place) = begins.take_if(|_| room > 0) {
+            let part = library.volumes.list_before(Some(&place), room).await?;
+            room -= part.volumes.len();
+            begins = part.begins;
+        }
+        return Ok(begins);
     }
     let (mut room, mut ends) = (limit, Some(before));
     while let Some(place) = ends {
-        let stretch = library.volumes.list_before(&place, AT_ONCE).await?;
+        let stretch = library.volumes.list_before(Some(&place), AT_ONCE).await?;
         let found = found_in(&stretch, library, asked, party).await?;
         // The page begins after the first volume that does not fit.
         if let Some(left_out) = found.iter().rev().nth(room) {

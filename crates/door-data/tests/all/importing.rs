@@ -3,11 +3,12 @@ use std::io::{Cursor, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{MACMAHON, SALMON, empty, form, sample, sample_pages, volume};
+use crate::support::{MACMAHON, SALMON, empty, empty_with, form, sample, sample_pages, volume};
 use axum::body::Body;
 use bytes::Bytes;
 use door_data::{DataSettings, segment};
 use hathi::VolumeParts;
+use heads::LibraryOptions;
 use http::{Method, StatusCode, header};
 
 fn path(id: &str) -> String {
@@ -177,6 +178,21 @@ async fn a_body_that_is_not_an_upload_is_refused() {
     assert_eq!(untyped.answer().await.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
     let no_boundary = fixture.ask(Method::PUT, &path("t.a")).header(header::CONTENT_TYPE, "multipart/form-data");
     assert_eq!(no_boundary.answer().await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_that_never_fits_into_the_memory_is_too_large_and_not_refused_for_now() {
+    // A request gets 3.5 MiB of it at most.
+    let options = LibraryOptions { memory_bytes: 8 << 20, ..LibraryOptions::default() };
+    let fixture = empty_with(DataSettings::default(), options).await;
+    let mut source = volume("t.a", &["one"]);
+    // It takes twice its length, and its share is doubled as it arrives.
+    source.mets.resize(5 << 18, b' ');
+    assert_eq!(fixture.put(&path("t.a"), parts_of(&source)).await.status, StatusCode::CREATED);
+    source.mets.resize(2 << 20, b' ');
+    let refused = fixture.put(&path("t.a"), parts_of(&source)).await;
+    assert_eq!((refused.status.as_u16(), &refused.json()["kind"]), (413, &"too-large".into()), "{}", refused.text());
+    assert_eq!(fixture.library.memory.taken_bytes(), 0);
 }
 
 /// A body that begins like this and goes on for 64 MiB, and how many bytes of it were asked for.

@@ -337,6 +337,8 @@ mod tests {
                 ("listen.http", "nowhere"),
                 ("limits.stall", "soon"),
                 ("data.form_max", "much"),
+                ("limits.memory", "much"),
+                ("ldp.update_memory", "much"),
                 ("auth.read", "maybe"),
                 ("data.on_damage", "weep"),
                 ("store.cache", "much"),
@@ -346,6 +348,26 @@ mod tests {
                 let message = load(None, flag(key, value)).unwrap_err().to_string();
                 assert!(message.contains(key), "{key}: {message}");
             }
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn memory_is_a_size_as_in_earlier_files_or_auto() {
+        Jail::expect_with(|jail| {
+            let sizes = [("\"600MiB\"", Some(600 << 20)), ("536870912", Some(512 << 20)), ("\"auto\"", None)];
+            for (written, bytes) in sizes {
+                let file = format!("[limits]\nmemory = {written}\n[ldp]\nupdate_memory = {written}");
+                jail.create_file("penates.toml", &file)?;
+                let loaded = load(Some(Path::new("penates.toml")), no_flags()).unwrap();
+                let Settings { server, .. } = &loaded.settings;
+                assert_eq!((server.limits.memory, server.ldp.update_memory), (bytes, bytes), "{written}");
+            }
+            let shown = |value: &str| {
+                let loaded = load(None, flag("limits.memory", value)).unwrap();
+                loaded.explain().into_iter().find(|setting| setting.key == "limits.memory").unwrap().value
+            };
+            assert_eq!([shown("auto"), shown("1GiB")], ["auto", "1GiB"]);
             Ok(())
         });
     }

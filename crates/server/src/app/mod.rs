@@ -6,6 +6,7 @@ mod routes;
 
 use std::sync::Arc;
 
+use budget::Memory;
 use door_data::{DataDoor, DataSettings, RepositoryPlace};
 use door_ldp::{LdpDoor, LdpSettings};
 use door_records::Door;
@@ -91,10 +92,13 @@ impl App {
                 tracing::warn!(%error, "the change feed is off, and its earlier cursors could not be refused");
             }
             let search = config.search.settings();
-            let ldp = LdpSettings { search, held: allocated::held(), ..config.ldp.settings(&config.http.base_path)? };
+            // Each request fits into the memory that there is.
+            let most = Memory::largest_request(library.options().memory_bytes);
+            let ldp = config.ldp.settings(&config.http.base_path)?.within(most);
+            let ldp = LdpSettings { search, held: allocated::held(), ..ldp };
             let address = format!("{}/", ldp.base).trim_start_matches('/').to_owned();
             let repository = Some(RepositoryPlace { address, has_search: ldp.search.is_kept });
-            let settings = DataSettings { repository, ..config.data.settings() };
+            let settings = DataSettings { repository, ..config.data.settings().within(most) };
             let data = DataDoor { library: library.clone(), settings };
             let ldp = LdpDoor::new(library.clone(), ldp);
             let fixity = Auditor::new(library.clone(), config.fixity.options());

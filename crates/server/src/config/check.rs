@@ -121,20 +121,31 @@ impl Config {
         Err(refused(format!("{key} ({}) must be {bound}", humantime::format_duration(time))))
     }
 
-    /// Refuses a budget that the largest request does not fit into twice.
+    /// Refuses a budget that the largest request does not fit into. Of `auto` the most that it can be
+    /// counts: where it is less, requests have to be smaller ([`Config::has_smaller_requests`]).
     fn check_memory(&self) -> Result<(), ConfigError> {
-        let settings = [self.data.settings().memory_bytes_max(), self.ldp.settings("")?.memory_bytes_max()];
-        let largest = settings.into_iter().max().unwrap_or_default();
-        let least = largest.saturating_mul(2);
-        if budget::Memory::largest_share(self.limits.memory) >= least {
+        let (largest, memory) = (self.largest_request_bytes()?, self.limits.memory_bytes(None));
+        if budget::Memory::largest_request(memory) >= largest {
             return Ok(());
         }
+        let least = largest.saturating_mul(2);
         Err(refused(format!(
             "limits.memory ({}) must be at least {} for the largest allowed request: raise it, or lower data.ids_max, \
-             data.form_max and ldp.rdf_max",
-            text::size::format(self.limits.memory),
+             data.form_max, ldp.rdf_max and ldp.triples_max",
+            text::size::format(memory),
             text::size::format((least + least / 7 + 1).next_multiple_of(1 << 20)),
         )))
+    }
+
+    /// The most memory that a request takes which the settings of the doors allow.
+    fn largest_request_bytes(&self) -> Result<u64, ConfigError> {
+        Ok(self.data.settings().memory_bytes_max().max(self.ldp.settings("")?.memory_bytes_max()))
+    }
+
+    /// Whether requests have to be smaller than the settings of the doors allow, because
+    /// `limits.memory` comes to no more than this.
+    pub(crate) fn has_smaller_requests(&self, memory_bytes: u64) -> Result<bool, ConfigError> {
+        Ok(self.largest_request_bytes()? > budget::Memory::largest_request(memory_bytes))
     }
 
     /// The server's names.
@@ -268,10 +279,10 @@ mod tests {
 
     #[test]
     fn an_update_gets_at_least_a_mebibyte() {
-        let refused = refusal(|config| config.ldp.update_memory = 0);
+        let refused = refusal(|config| config.ldp.update_memory = Some(0));
         assert!(refused.contains("ldp.update_memory is at least 1MiB"), "{refused}");
         let mut config = Config::default();
-        config.ldp.update_memory = 1 << 20;
+        config.ldp.update_memory = Some(1 << 20);
         config.check().unwrap();
     }
 

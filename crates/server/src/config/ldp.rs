@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use budget::{part_of_memory, usable_memory};
 use documented::DocumentedFields;
 use door_ldp::{ExternalPrefix, LdpSettings, SearchSettings};
 use heads::LibraryOptions;
@@ -28,6 +29,11 @@ const TRANSACTION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_secs(1)..=
 /// Less would refuse small updates of small graphs.
 const UPDATE_MEMORY_MIN: u64 = 1 << 20;
 
+/// `ldp.update_memory` by itself: at most one part in so many of the memory, because each processor
+/// may compute an update, and at least so many bytes.
+const UPDATE_MEMORY_ONE_OF: u64 = 16;
+const UPDATE_MEMORY_AUTO_MIN: u64 = 16 << 20;
+
 /// `[ldp]`
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
@@ -46,15 +52,19 @@ pub struct LdpConfig {
     pub deleted_versions: bool,
     /// Whether a client that may write may also delete a single earlier version, for good.
     pub delete_versions: bool,
+    /// Whether a client that may write may also add a version with a time in the past (`POST` to
+    /// `fcr:versions` with `Memento-Datetime`).
+    pub receive_versions: bool,
     /// Most bytes of a graph or an update.
     #[serde(with = "text::size")]
     pub rdf_max: u64,
     /// Most statements of a graph.
     pub triples_max: usize,
-    /// Most memory that an update may take while it is computed, `1MiB` or more. An update with a
-    /// `WHERE` takes about 1 KiB for each statement of its graph.
-    #[serde(with = "text::size")]
-    pub update_memory: u64,
+    /// Most memory that an update may take while it is computed, `1MiB` or more; `auto`: 512 MiB, but
+    /// at most a sixteenth of the memory (of the machine, or of its control group) and at least
+    /// 16 MiB. An update with a `WHERE` takes about 1 KiB for each statement of its graph.
+    #[serde(with = "text::size_or_auto")]
+    pub update_memory: Option<u64>,
     /// Most bytes of a content; 0: no limit.
     #[serde(with = "text::size")]
     pub binary_max: u64,
@@ -76,6 +86,14 @@ pub struct LdpConfig {
 }
 
 impl LdpConfig {
+    /// The bytes of `ldp.update_memory` in a process that may use so much memory (`None`: nobody
+    /// knows).
+    pub(crate) fn update_memory_bytes(&self, usable: Option<u64>) -> u64 {
+        let usual = LdpSettings::default().update_bytes_max as u64;
+        let auto = || part_of_memory(usable, UPDATE_MEMORY_ONE_OF, usual, UPDATE_MEMORY_AUTO_MIN);
+        self.update_memory.unwrap_or_else(auto)
+    }
+
     /// What the door needs to know.
     pub(crate) fn settings(&self, base_path: &str) -> Result<LdpSettings, ConfigError> {
         let external = self.external.iter().map(|prefix| ExternalPrefix::parse(prefix));
@@ -92,9 +110,10 @@ impl LdpConfig {
             require_condition: self.require_condition,
             deleted_versions: self.deleted_versions,
             delete_versions: self.delete_versions,
+            receive_versions: self.receive_versions,
             rdf_bytes_max: usize::try_from(self.rdf_max).unwrap_or(usize::MAX),
             triples_max: self.triples_max,
-            update_bytes_max: usize::try_from(self.update_memory).unwrap_or(usize::MAX),
+            update_bytes_max: usize::try_from(self.update_memory_bytes(usable_memory())).unwrap_or(usize::MAX),
             held: None,
             binary_bytes_max: self.binary_max,
             search: SearchSettings::default(),
@@ -113,7 +132,7 @@ impl LdpConfig {
         if !TRANSACTION_TIMEOUTS.contains(&self.transaction_timeout) {
             return Err(refused("ldp.transaction_timeout is a time from one second to one day"));
         }
-        if self.update_memory < UPDATE_MEMORY_MIN {
+        if self.update_memory.is_some_and(|bytes| bytes < UPDATE_MEMORY_MIN) {
             return Err(refused("ldp.update_memory is at least 1MiB"));
         }
         // `/records:batchGet` is a route too.
@@ -140,9 +159,10 @@ impl Default for LdpConfig {
             require_condition: door.require_condition,
             deleted_versions: door.deleted_versions,
             delete_versions: door.delete_versions,
+            receive_versions: door.receive_versions,
             rdf_max: door.rdf_bytes_max as u64,
             triples_max: door.triples_max,
-            update_memory: door.update_bytes_max as u64,
+            update_memory: None,
             binary_max: door.binary_bytes_max,
             transaction_timeout: library.transaction_timeout,
             transaction_operations_max: library.transaction_operations_max,

@@ -2,18 +2,29 @@
 
 use std::time::Duration;
 
+use budget::part_of_memory;
 use documented::DocumentedFields;
 use heads::LibraryOptions;
 use serde::{Deserialize, Serialize};
 
 use super::text;
 
+/// `limits.memory` by itself: at most one part in so many of the memory, and at least so many
+/// bytes.
+const MEMORY_ONE_OF: u64 = 4;
+const MEMORY_MIN: u64 = 32 << 20;
+
+/// The budget for data on its way to clients is one part in this number of `limits.memory`.
+const SENDING_ONE_OF: u64 = 4;
+
 /// `[limits]`
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitsConfig {
     /// Concurrent connections of HTTP, and as many of the Redis protocol, if the limit of descriptors
-    /// allows them; further ones wait. An address has at most as many of them as are still free.
+    /// and the memory (of the machine, or of its control group) allow them: all together take at most
+    /// a quarter of it, with 16 KiB for each. Further ones wait. An address has at most as many of
+    /// them as are still free.
     pub connections: usize,
     /// Concurrent streams of one HTTP/2 connection.
     pub http2_streams: u32,
@@ -44,11 +55,12 @@ pub struct LimitsConfig {
     /// a day; 0: any.
     #[serde(with = "text::size")]
     pub bytes_per_day: u64,
-    /// Memory that clients together may take with bodies, lists of ids, plans and graphs; a request
-    /// that finds too little waits a while and is then asked to retry. No token and no address
-    /// holds more of it than is still free.
-    #[serde(with = "text::size")]
-    pub memory: u64,
+    /// Memory that clients together may take with bodies, lists of ids, plans and graphs; `auto`:
+    /// 512 MiB, but at most a quarter of the memory (of the machine, or of its control group) and at
+    /// least 32 MiB. A request that finds too little waits a while and is then asked to retry. No
+    /// token and no address holds more of it than is still free.
+    #[serde(with = "text::size_or_auto")]
+    pub memory: Option<u64>,
     /// How long a client may take nothing of a response before the response ends.
     #[serde(with = "humantime_serde")]
     pub stall: Duration,
@@ -75,10 +87,122 @@ impl Default for LimitsConfig {
             command_burst: 10_000,
             requests_at_once: 0,
             bytes_per_day: 0,
-            memory: LibraryOptions::default().memory_bytes,
+            memory: None,
             stall: Duration::from_secs(60),
             drain: Duration::from_secs(5),
             shutdown_time: Duration::from_secs(30),
         }
+    }
+}
+
+impl LimitsConfig {
+    /// The bytes of `limits.memory` in a process that may use so much memory (`None`: nobody knows).
+    pub fn memory_bytes(&self, usable: Option<u64>) -> u64 {
+        let usual = LibraryOptions::default().memory_bytes;
+        self.memory.unwrap_or_else(|| part_of_memory(usable, MEMORY_ONE_OF, usual, MEMORY_MIN))
+    }
+
+    /// The bytes of data on its way to clients.
+    pub(crate) fn sending_bytes(&self, usable: Option<u64>) -> u64 {
+        self.memory_bytes(usable) / SENDING_ONE_OF
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::Path;
+
+    use store_embedded::EmbeddedSettings;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::descriptors::{CONNECTION_BYTES, most_in_memory};
+
+    const MIB: u64 = 1 << 20;
+
+    /// What a server takes that does nothing.
+    const IDLE_BYTES: u64 = 32 * MIB;
+    /// Records of the audit that wait to be written (`audit/src/queue.rs`).
+    const AUDIT_BYTES: u64 = 32 * MIB;
+    /// HTTP, and the Redis protocol.
+    const KINDS: usize = 2;
+    const LANES: u64 = 3;
+    /// Memtables of a table that is written fast (`store.memtable`).
+    const MEMTABLES: u64 = 5;
+    /// Each of them computes an update.
+    const PROCESSORS: u64 = 2;
+
+    #[test]
+    fn memory_by_itself_is_a_part_of_what_there_is_and_a_number_is_that_number() {
+        let auto = LimitsConfig::default();
+        let of = |usable| auto.memory_bytes(usable);
+        assert_eq!([None, Some(64 << 30), Some(2 << 30)].map(of), [512 * MIB; 3]);
+        assert_eq!([Some(512 * MIB), Some(200_000_000)].map(of), [128 * MIB, 50_000_000]);
+        assert_eq!([Some(100_000_000), Some(0)].map(of), [32 * MIB; 2]);
+        let number = LimitsConfig { memory: Some(600 * MIB), ..LimitsConfig::default() };
+        assert_eq!([None, Some(0), Some(64 << 30)].map(|usable| number.memory_bytes(usable)), [600 * MIB; 3]);
+    }
+
+    #[test]
+    fn requests_have_to_be_smaller_where_there_is_little_memory_and_a_number_has_to_suffice() {
+        let mut config = Config::default();
+        for (usable, is_smaller) in [(None, false), (Some(2 << 30), false), (Some(512 * MIB), true), (Some(0), true)] {
+            let memory = config.limits.memory_bytes(usable);
+            assert_eq!(config.has_smaller_requests(memory).unwrap(), is_smaller, "{usable:?}");
+            let most = budget::Memory::largest_request(memory);
+            assert!(config.data.settings().within(most).memory_bytes_max() <= most, "{usable:?}");
+            assert!(config.ldp.settings("").unwrap().within(most).memory_bytes_max() <= most, "{usable:?}");
+        }
+        config.limits.memory = Some(64 * MIB);
+        let refused = config.check().unwrap_err().to_string();
+        assert!(refused.contains("limits.memory (64MiB) must be at least 353MiB"), "{refused}");
+        (config.data.ids_max, config.data.form_max) = (20_000, MIB);
+        (config.ldp.rdf_max, config.ldp.triples_max) = (MIB, 10_000);
+        config.check().unwrap();
+    }
+
+    #[test]
+    fn an_update_gets_a_part_of_the_memory_for_each_processor() {
+        let auto = Config::default().ldp;
+        let of = |usable| auto.update_memory_bytes(usable);
+        assert_eq!([None, Some(64 << 30), Some(8 << 30)].map(of), [512 * MIB; 3]);
+        assert_eq!([Some(2 << 30), Some(512 * MIB)].map(of), [128 * MIB, 32 * MIB]);
+        assert_eq!([Some(100_000_000), Some(0)].map(of), [16 * MIB; 2]);
+    }
+
+    /// All budgets of a server with so much memory, if clients fill them at the same time.
+    fn all_at_once(usable: u64) -> u64 {
+        let (config, usable) = (Config::default(), Some(usable));
+        let limits = &config.limits;
+        let memory = limits.memory_bytes(usable);
+        let connections = KINDS * most_in_memory(limits.connections, KINDS, usable);
+        let engine = EmbeddedSettings::default().options(memory, usable);
+        // Tables of the service lane have a quarter.
+        let memtables = MEMTABLES * (2 * engine.memtable_bytes + engine.memtable_bytes / 4);
+        IDLE_BYTES
+            + AUDIT_BYTES
+            + memory
+            + limits.sending_bytes(usable)
+            + connections as u64 * CONNECTION_BYTES
+            + engine.cache_bytes
+            + memtables
+            + LANES * engine.max_queued_bytes as u64
+            + config.data.read_ahead
+            + PROCESSORS * config.ldp.update_memory_bytes(usable)
+    }
+
+    #[test]
+    fn the_operations_guide_says_what_a_server_takes_at_most_by_its_memory() {
+        let sums = [256 * MIB, 512 * MIB, 1 << 30, 2 << 30].map(|usable| all_at_once(usable) / MIB);
+        let written = |mib: u64| match mib {
+            0..1_000 => mib.to_string(),
+            _ => format!("{},{:03}", mib / 1_000, mib % 1_000),
+        };
+        let row = sums.map(written).join(" | ");
+        let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+        let guide = std::fs::read_to_string(guide).unwrap();
+        assert!(guide.contains(&format!("| all of this at once | | {row} |")), "{row}");
+        assert!(all_at_once(2 << 30) <= 2 << 30);
     }
 }

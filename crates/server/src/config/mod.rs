@@ -30,6 +30,7 @@ mod telemetry;
 mod text;
 mod webhooks;
 
+use budget::usable_memory;
 use documented::DocumentedFields;
 use heads::{History, LibraryOptions};
 use serde::{Deserialize, Serialize};
@@ -113,7 +114,7 @@ impl Config {
             frame_level: self.store.frame_level,
             selection_life: self.data.selection_life,
             selection_life_max: self.data.selection_life_max,
-            memory_bytes: self.limits.memory,
+            memory_bytes: self.limits.memory_bytes(usable_memory()),
             read_ahead_bytes: usize::try_from(self.data.read_ahead).unwrap_or(usize::MAX),
             bulk_requests_max: self.data.bulk_requests_max,
             audit_max_lag: self.audit.max_lag,

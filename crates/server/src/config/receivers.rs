@@ -13,6 +13,9 @@ const RECEIVERS_MAX: usize = 64;
 /// Most characters of a receiver's name.
 const NAME_CHARS_MAX: usize = 64;
 
+// Bridges have `bridge/` before it in the store.
+const _: () = assert!(NAME_CHARS_MAX + 7 == library::bounds::WEBHOOK_NAME_BYTES);
+
 impl FeedConfig {
     /// The networks that webhooks may be sent to.
     pub(crate) fn networks(&self) -> Result<Arc<[Network]>, ConfigError> {

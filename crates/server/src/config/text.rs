@@ -26,6 +26,41 @@ pub(crate) mod size {
     }
 }
 
+/// Bytes, or `auto`, which is `None`.
+pub(crate) mod size_or_auto {
+    use bytesize::ByteSize;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::size;
+
+    const AUTO: &str = "auto";
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+        match bytes {
+            Some(bytes) => size::serialize(bytes, serializer),
+            None => serializer.serialize_str(AUTO),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(u64),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(bytes) => Ok(Some(bytes)),
+            Written::Text(text) if text == AUTO => Ok(None),
+            Written::Text(text) => match text.parse::<ByteSize>() {
+                Ok(size) => Ok(Some(size.0)),
+                Err(_) => Err(Error::custom(format!("`{text}` is not a size: write `auto`, or a size such as 512MiB"))),
+            },
+        }
+    }
+}
+
 /// A time between two runs of something, or `off`.
 pub(crate) mod period {
     use std::time::Duration;
@@ -253,6 +288,17 @@ mod tests {
         let refused = super::mode::deserialize(&json!(0o660)).unwrap_err().to_string();
         assert!(refused.contains("its owner cannot use"), "{refused}");
         assert!(super::mode::deserialize(&json!(true)).is_err());
+    }
+
+    #[test]
+    fn a_size_or_auto_is_read_as_it_is_written() {
+        for (written, bytes) in [(json!("auto"), None), (json!("300MiB"), Some(300 << 20)), (json!("0B"), Some(0))] {
+            assert_eq!(super::size_or_auto::deserialize(&written).unwrap(), bytes);
+            assert_eq!(super::size_or_auto::serialize(&bytes, serde_json::value::Serializer).unwrap(), written);
+        }
+        assert_eq!(super::size_or_auto::deserialize(&json!(1_024)).unwrap(), Some(1_024));
+        let refused = super::size_or_auto::deserialize(&json!("much")).unwrap_err().to_string();
+        assert!(refused.contains("write `auto`, or a size such as 512MiB"), "{refused}");
     }
 
     #[test]

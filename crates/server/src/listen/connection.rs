@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use axum::body::Body;
 use axum::response::Response;
 use axum::{Extension, Router};
-use budget::{Memory, Party};
+use budget::{Memory, Party, usable_memory};
 use door_ldp::SeenAs;
 use http::{HeaderValue, Request, Version, header};
 use http_body::Body as _;
@@ -44,9 +44,6 @@ const HTTP2_SEND_BYTES_MAX: usize = 64 << 10;
 const HTTP2_STREAM_WINDOW_BYTES: u32 = 256 << 10;
 const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 512 << 10;
 
-/// The budget for data on its way to clients is one part in this number of `limits.memory`.
-const SENDING_ONE_OF: u64 = 4;
-
 /// How often an idle HTTP/2 connection is pinged, and how long the reply may take.
 const HTTP2_PING: Duration = Duration::from_secs(20);
 
@@ -71,7 +68,7 @@ pub(super) struct Routed {
 
 impl Http {
     pub(super) fn new(live: Arc<Live>, proxies: Arc<Proxies>) -> Self {
-        let budget = Memory::new(live.limits().memory / SENDING_ONE_OF);
+        let budget = Memory::new(live.limits().sending_bytes(usable_memory()));
         Self { live, budget, proxies }
     }
 

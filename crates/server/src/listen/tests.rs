@@ -573,7 +573,7 @@ async fn unread(running: &Running) -> Vec<http::Response<hyper::body::Incoming>>
 async fn unread_streams_of_many_connections_stay_within_one_budget() {
     let (router, held) = pieces();
     let running = Running::start(router, |config| {
-        config.limits.memory = 16 << 20;
+        config.limits.memory = Some(16 << 20);
         config.limits.stall = Duration::from_millis(100);
     })
     .await;

@@ -12,6 +12,8 @@ use tokio::net::TcpStream;
 
 use crate::support::{Server, VOLUME, soon};
 
+/// What clients together may take, on any machine.
+const MEMORY_BYTES: u64 = 512 << 20;
 const UNFINISHED: usize = 150;
 const FORM_BYTES: usize = 15 << 20;
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -52,7 +54,7 @@ async fn small_requests_succeed(server: &Server) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unfinished_forms_stay_within_the_shared_memory_and_small_requests_succeed() {
-    let (server, _folder) = Server::start(|_| {}).await;
+    let (server, _folder) = Server::start(|config| config.limits.memory = Some(MEMORY_BYTES)).await;
     let form = Bytes::from(vec![b'a'; FORM_BYTES - 1]);
     let mut unfinished = tokio::task::JoinSet::new();
     for _ in 0..UNFINISHED {
@@ -70,7 +72,7 @@ async fn unfinished_forms_stay_within_the_shared_memory_and_small_requests_succe
         });
     }
     let taken = filled(&server).await;
-    assert!(taken <= 512 << 20, "{taken}");
+    assert!(taken <= MEMORY_BYTES, "{taken}");
     small_requests_succeed(&server).await;
     drop(unfinished);
     soon("the memory being given back", async {
@@ -83,7 +85,7 @@ async fn unfinished_forms_stay_within_the_shared_memory_and_small_requests_succe
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_streams_of_one_connection_stay_within_the_shared_memory() {
-    let (server, _folder) = Server::start(|_| {}).await;
+    let (server, _folder) = Server::start(|config| config.limits.memory = Some(MEMORY_BYTES)).await;
     let stream = TcpStream::connect(server.http()).await.unwrap();
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
@@ -98,7 +100,7 @@ async fn the_streams_of_one_connection_stay_within_the_shared_memory() {
         answers.spawn(sender.send_request(request.body(StreamBody::new(pieces)).unwrap()));
     }
     let taken = filled(&server).await;
-    assert!(taken <= 512 << 20, "{taken}");
+    assert!(taken <= MEMORY_BYTES, "{taken}");
     small_requests_succeed(&server).await;
     drop(answers);
 }

@@ -13,6 +13,9 @@ pub(super) const EMPTY: &str = "an empty store";
 /// The default of `fixity.rate`, in bytes per second.
 const FIXITY_RATE: f64 = 8_388_608.0;
 
+/// By default `limits.memory` is at most one part in this number of the memory of the machine.
+const LIMITS_ONE_OF: f64 = 4.0;
+
 /// What everything costs. Bytes are those of files after compaction, times are of a processor.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,8 +90,8 @@ impl SearchCosts {
 pub(super) struct MemoryCosts {
     /// A server that does nothing.
     idle_bytes: f64,
-    /// The default of `limits.memory`, of which what is on its way takes a quarter more, and the
-    /// engine's cache at most as much again.
+    /// The default of `limits.memory` where there is enough memory. What is on its way takes a quarter
+    /// more, and the engine's cache at most as much again.
     limits_bytes: f64,
     /// The share of what is small and looked up (heads, directories) that the cache of the system
     /// should hold.
@@ -177,7 +180,8 @@ pub(super) fn need(costs: &Costs, wanted: Wanted, machine: Machine) -> Need {
     let cores = busy(costs, wanted) / costs.busy_at_most;
     let looked_up = small(&costs.disk, wanted);
     let memory = &costs.memory;
-    let memory_bytes = memory.idle_bytes + memory.limits_bytes * 2.25 + looked_up * memory.hot;
+    let limits_bytes = memory.limits_bytes.min(machine.memory_bytes / LIMITS_ONE_OF);
+    let memory_bytes = memory.idle_bytes + limits_bytes * 2.25 + looked_up * memory.hot;
     let text_gb = wanted.volumes * wanted.pages * wanted.page_bytes / 1e9;
     let import_hours = text_gb * costs.processor.import_s_per_gb / machine.cores / 3_600.0;
     let checked = wanted.volumes * volume_bytes(&costs.disk, wanted)
@@ -339,6 +343,12 @@ mod tests {
         assert_eq!(need.too_little, ["memory"]);
         // 100 GB at 36 s on two cores.
         assert_eq!(need.import_hours, 0.5);
+    }
+
+    #[test]
+    fn a_small_machine_has_less_for_its_clients() {
+        let machine = Machine { memory_bytes: 200.0, ..MACHINE };
+        assert_eq!(need(&COSTS, NOTHING, machine).memory_bytes, 10.0 + 50.0 * 2.25);
     }
 
     #[test]
