@@ -17,10 +17,11 @@ use crate::clients::Ends;
 use crate::commands::RecordCommand;
 use crate::error::{CommandResult, Refusal};
 use crate::listing::{commands, unknown};
+use crate::meters::Outcome;
 use crate::pipeline::Pipeline;
 use crate::reply::Reply;
 use crate::request::Requests;
-use crate::run::{Task, note};
+use crate::run::Task;
 use crate::session::Session;
 use crate::transaction::{QUEUED, Transaction};
 use crate::watch::Watched;
@@ -74,17 +75,17 @@ struct Ended;
 
 /// Counts the commands on records that a request is about, by its answer: that of a transaction has
 /// one for each of them.
-fn count(writes: &[bool], reply: &Reply, began: Instant) {
+fn count(door: &Door, writes: &[bool], reply: &Reply, began: Instant) {
     let Some((first, in_transaction)) = writes.split_first() else { return };
-    note(reply.outcome(), *first, began);
+    door.note(reply.outcome(), *first, began);
     for (place, writes) in in_transaction.iter().enumerate() {
         let outcome = match reply {
-            Reply::List(replies) => replies.get(place).map_or("refused", Reply::outcome),
+            Reply::List(replies) => replies.get(place).map_or(Outcome::Refused, Reply::outcome),
             // They did not happen, because what was watched has changed.
-            Reply::NoList => "refused",
+            Reply::NoList => Outcome::Refused,
             other => other.outcome(),
         };
-        note(outcome, *writes, began);
+        door.note(outcome, *writes, began);
     }
 }
 
@@ -171,7 +172,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if let (Ok(()), Some(command), None) = (&counted, command, &self.transaction)
             && self.session.require(command.writes).and_then(|()| command.check(&words[1..])).is_ok()
         {
-            let task = Task::new(command, words, self.deadline());
+            let task = Task::new(command, words, self.deadline(), self.arrived.into_std());
             while !self.pipeline.admits(&task) {
                 self.put_next().await?;
             }
@@ -179,7 +180,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             return Ok(());
         }
         self.finish().await?;
-        let (writes, began) = (self.writes(&words), Instant::now());
+        let (writes, began) = (self.writes(&words), self.arrived.into_std());
         let answered = match &counted {
             Ok(()) => self.answer(&words).await,
             Err(refusal) => Err(refusal.clone()),
@@ -190,7 +191,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         });
         // What is queued is counted when its transaction ends.
         if answer.reply != QUEUED {
-            count(&writes, &answer.reply, began);
+            count(&self.door, &writes, &answer.reply, began);
         }
         if counted.is_err() {
             self.limited(&words);

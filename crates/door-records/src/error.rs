@@ -5,6 +5,7 @@ use std::fmt;
 use records::RecordError;
 
 use crate::admission::NoPlace;
+use crate::meters::Outcome;
 use crate::pattern::LongPattern;
 
 /// Why a command is refused that would wait too long.
@@ -64,20 +65,20 @@ impl Refusal {
     }
 
     /// What metrics call it.
-    pub fn outcome(&self) -> &'static str {
+    pub fn outcome(&self) -> Outcome {
         match self.0.split_once(' ').map(|(kind, _)| kind) {
-            Some("DEADLINE") => "deadline",
-            Some("OVERLOADED") => "overloaded",
-            Some("UNKNOWN") => "unknown",
-            Some("LIMIT") => "limited",
-            _ => "refused",
+            Some("DEADLINE") => Outcome::Deadline,
+            Some("OVERLOADED") => Outcome::Overloaded,
+            Some("UNKNOWN") => Outcome::Unknown,
+            Some("LIMIT") => Outcome::Limited,
+            _ => Outcome::Refused,
         }
     }
 
     /// Whether commands that were refused as one may be tried one by one: nothing was changed, and the
     /// server is not overloaded.
     pub fn allows_each(&self) -> bool {
-        matches!(self.outcome(), "refused" | "deadline")
+        matches!(self.outcome(), Outcome::Refused | Outcome::Deadline)
     }
 
     /// A number was expected.

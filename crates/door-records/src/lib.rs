@@ -5,8 +5,8 @@
 //! - [`Door`] and [`Settings`] below; `connection.rs` serves a connection, `session.rs` has its
 //!   state and the commands about it, `clients.rs` all of them, `pipeline.rs` what is under way;
 //! - `run.rs` runs commands on records, `transaction.rs` several on one, `watch.rs` if it is as it
-//!   was; `fast.rs`: in mode fast; `admission.rs`: how many are at work; `access.rs`: what a client
-//!   may do, and how much of it;
+//!   was; `fast.rs`: in mode fast; `admission.rs`: how many are at work; `meters.rs`: what is
+//!   counted of them; `access.rs`: what a client may do, and how much of it;
 //! - `request.rs`: requests, from the bytes that arrive; `words.rs`: the words of one command;
 //!   `arity.rs`: how many there are;
 //! - `commands/`: what each command does on a record, in a [`records::Draft`];
@@ -27,6 +27,7 @@ mod error;
 mod fast;
 pub mod http;
 mod listing;
+mod meters;
 mod pattern;
 mod pipeline;
 mod random;
@@ -56,6 +57,7 @@ use admission::Admission;
 use clients::Clients;
 use connection::Connection;
 use cursors::Cursors;
+use meters::Meters;
 
 /// What an operator decides about the door.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +80,7 @@ pub struct MetricNames {
     /// A counter of commands on records, by `kind` (`read`, `write`) and `outcome` (`answered`,
     /// `refused`, `limited`, `deadline`, `overloaded`, `unknown`).
     pub commands: &'static str,
-    /// A histogram of the seconds that they took, by `kind`.
+    /// A histogram of the seconds from their arrival to their answer, by `kind`.
     pub duration: &'static str,
 }
 
@@ -98,6 +100,7 @@ pub struct Door {
     cursors: Cursors,
     clients: Clients,
     admission: Admission,
+    meters: Meters,
 }
 
 impl Door {
@@ -112,6 +115,7 @@ impl Door {
             cursors: Cursors::default(),
             clients: Clients::default(),
             admission,
+            meters: Meters::default(),
         })
     }
 

@@ -90,7 +90,7 @@ impl Pipeline {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use parking_lot::Mutex;
     use store::Deadline;
@@ -101,7 +101,8 @@ mod tests {
 
     fn task(words: &'static str) -> Task {
         let words: Vec<Bytes> = words.split(' ').map(|word| Bytes::from_static(word.as_bytes())).collect();
-        Task::new(RecordCommand::find(&words[0]).unwrap(), words, Deadline::within(Duration::from_secs(60)))
+        let deadline = Deadline::within(Duration::from_secs(60));
+        Task::new(RecordCommand::find(&words[0]).unwrap(), words, deadline, Instant::now())
     }
 
     /// The second word of each command is its answer. The first commands end last.

@@ -1,7 +1,8 @@
 //! Reads requests: lists of words, or lines that people type.
 //!
 //! A request may arrive in any pieces. What was read of it is kept, so that each byte is looked at
-//! once. Nothing is reserved for bytes that were announced and did not arrive.
+//! once. Nothing is reserved for bytes that were announced and did not arrive, but for the places
+//! of a few words.
 
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
@@ -31,6 +32,9 @@ impl Default for RequestLimits {
 
 /// What each word costs besides its bytes.
 const WORD_BYTES: usize = 16;
+
+/// For so many announced words at most there is room at once.
+const WORDS_RESERVED_MAX: usize = 16;
 
 /// Why a connection ends: what follows cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -97,17 +101,21 @@ impl Requests {
                         Some(first) => *first == b'*',
                     };
                     let what = if is_list { "mbulk count string" } else { "inline request" };
-                    let Some(line) = self.line(input, what)? else { return Ok(None) };
+                    let Some((line, taken)) = self.line(input, what)? else { return Ok(None) };
                     if !is_list {
-                        match inline_words(&line)? {
-                            words if words.is_empty() => continue,
-                            words => return Ok(Some(words)),
+                        let words = inline_words(line)?;
+                        input.advance(taken);
+                        match words.is_empty() {
+                            true => continue,
+                            false => return Ok(Some(words)),
                         }
                     }
                     let count = number(&line[1..]).filter(|count| *count <= ANNOUNCED_WORDS_MAX);
                     let count = count.ok_or(ProtocolError::WordCount)?;
+                    input.advance(taken);
                     if let Ok(count @ 1..) = usize::try_from(count) {
                         (self.missing, self.bytes) = (Some(count), 0);
+                        self.words.reserve(count.min(WORDS_RESERVED_MAX));
                     }
                 }
                 Some(0) => {
@@ -132,9 +140,10 @@ impl Requests {
                     Some(b'$') => {}
                     Some(other) => return Err(ProtocolError::NotAWord(char::from(*other))),
                 }
-                let Some(line) = self.line(input, "bulk count string")? else { return Ok(None) };
+                let Some((line, taken)) = self.line(input, "bulk count string")? else { return Ok(None) };
                 let length = number(&line[1..]).filter(|length| (0..=ANNOUNCED_BYTES_MAX).contains(length));
                 let length = length.and_then(|length| usize::try_from(length).ok()).ok_or(ProtocolError::WordLength)?;
+                input.advance(taken);
                 self.bytes += length + WORD_BYTES;
                 if self.bytes > self.limits.bytes {
                     return Err(ProtocolError::TooLarge(self.limits.bytes));
@@ -151,8 +160,13 @@ impl Requests {
         Ok(Some(word))
     }
 
-    /// Takes a line, without its end: LF, or CR and LF.
-    fn line(&mut self, input: &mut BytesMut, what: &'static str) -> Result<Option<Bytes>, ProtocolError> {
+    /// The next line without its end (LF, or CR and LF), and its length with that. It stays where
+    /// it is: to take it out as bytes of its own costs as much as a word.
+    fn line<'a>(
+        &mut self,
+        input: &'a BytesMut,
+        what: &'static str,
+    ) -> Result<Option<(&'a [u8], usize)>, ProtocolError> {
         let found = input[self.searched..].iter().position(|byte| *byte == b'\n');
         let Some(end) = found.map(|at| self.searched + at) else {
             self.searched = input.len();
@@ -162,12 +176,8 @@ impl Requests {
         if end > LINE_BYTES_MAX {
             return Err(ProtocolError::LongLine(what));
         }
-        let mut line = input.split_to(end + 1);
-        line.truncate(end);
-        if line.last() == Some(&b'\r') {
-            line.truncate(end - 1);
-        }
-        Ok(Some(line.freeze()))
+        let line = &input[..end];
+        Ok(Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1)))
     }
 }
 

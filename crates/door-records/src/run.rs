@@ -7,15 +7,15 @@ use budget::{Party, Share};
 use bytes::Bytes;
 use futures::future::{join_all, join3};
 use futures::{StreamExt, stream};
-use metrics::{counter, histogram};
 use records::{Draft, ID_BYTES_MAX, Mode, Record, RecordsError};
 use store::{Deadline, StoreError};
 
+use crate::Door;
 use crate::answer::{Answer, Answering, is_small, share_of};
 use crate::commands::{Keys, RecordCommand, Says};
 use crate::error::{CommandResult, Refusal};
+use crate::meters::Outcome;
 use crate::reply::Reply;
-use crate::{Door, METRICS};
 
 /// So many records are read at once. Before more of them are read, the memory for these is counted.
 pub(crate) const READ_AT_ONCE: usize = 64;
@@ -33,9 +33,10 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// A command with its name and the words after it, which [`RecordCommand::check`] accepts.
-    pub(crate) fn new(command: &'static RecordCommand, words: Vec<Bytes>, deadline: Deadline) -> Self {
-        Self { command, words, deadline, began: Instant::now() }
+    /// A command with its name and the words after it, which [`RecordCommand::check`] accepts. Its
+    /// time began with their arrival.
+    pub(crate) fn new(command: &'static RecordCommand, words: Vec<Bytes>, deadline: Deadline, began: Instant) -> Self {
+        Self { command, words, deadline, began }
     }
 
     /// The words after the name.
@@ -91,7 +92,9 @@ impl Door {
             let _place = self.admission.places(1, task.deadline).await?;
             self.attempt(party, task).await
         };
-        counted(task, run.await)
+        let answer = run.await.unwrap_or_else(Answer::refused);
+        self.note(answer.reply.outcome(), task.command.writes, task.began);
+        answer
     }
 
     /// Runs commands that have different keys, or read. Those on one key are read at once, and
@@ -124,7 +127,8 @@ impl Door {
         tasks: &[(usize, &Task)],
         run: impl FnOnce(Deadline) -> F,
     ) -> Vec<(usize, Answer)> {
-        let Some(deadline) = tasks.iter().map(|(_, task)| task.deadline).min() else { return Vec::new() };
+        let (first, deadline) = (tasks.first(), tasks.iter().map(|(_, task)| task.deadline).min());
+        let (Some((_, first)), Some(deadline)) = (first, deadline) else { return Vec::new() };
         let run = async {
             let _places = self.admission.places(tasks.len(), deadline).await?;
             run(deadline).await
@@ -137,10 +141,13 @@ impl Door {
         let (mut answers, mut left) = (Vec::with_capacity(tasks.len()), Vec::new());
         for ((place, task), answer) in tasks.iter().zip(answered) {
             match answer {
-                Some(answer) => answers.push((*place, counted(task, answer))),
+                Some(answer) => answers.push((*place, answer.unwrap_or_else(Answer::refused))),
                 None => left.push((*place, *task)),
             }
         }
+        // They are of one kind, and arrived together.
+        let outcomes = answers.iter().map(|(_, answer)| answer.reply.outcome());
+        self.meters.count(first.command.writes, first.began, outcomes);
         answers.extend(self.each(party, &left).await);
         answers
     }
@@ -203,7 +210,7 @@ impl Door {
         let now = self.records.now();
         let found = self.records.read_many(deadline, &ids_of(tasks)).await.map_err(refusal)?;
         let answers = tasks.iter().zip(found).map(|((_, task), record)| {
-            let reply = task.command.run(&mut Draft::new(record, now), task.words_after_key())?;
+            let reply = task.command.run(&mut Draft::read_once(record, now), task.words_after_key())?;
             Answer::within(&self.memory, party, reply)
         });
         Ok(answers.map(Some).collect())
@@ -216,8 +223,10 @@ impl Door {
         if !command.writes {
             let now = self.records.now();
             let (found, _held) = self.read(party, &ids, deadline).await?;
-            let answers =
-                keys.iter().zip(found).map(|((_, words), record)| command.run(&mut Draft::new(record, now), words));
+            let answers = keys
+                .iter()
+                .zip(found)
+                .map(|((_, words), record)| command.run(&mut Draft::read_once(record, now), words));
             let reply = command.combined(answers.collect::<CommandResult<_>>()?);
             return Answer::within(&self.memory, party, reply);
         }
@@ -296,6 +305,11 @@ impl Door {
         let refusal = |_| Refusal::overloaded("there is no memory for so many records now");
         share_of(&self.memory, party, records.map(Record::bytes).sum()).map_err(refusal)
     }
+
+    /// Counts a command.
+    pub(crate) fn note(&self, outcome: Outcome, writes: bool, began: Instant) {
+        self.meters.count(writes, began, [outcome]);
+    }
 }
 
 /// The answers of a command whose keys change each by itself. If one of them is refused, others may
@@ -308,7 +322,7 @@ pub(crate) fn all_of(changes: Vec<CommandResult<Placed>>) -> CommandResult<Place
             Err(refusal) => refused.push(refusal),
         }
     }
-    let is_unknown = |refusal: &&Refusal| refusal.outcome() == "unknown";
+    let is_unknown = |refusal: &&Refusal| refusal.outcome() == Outcome::Unknown;
     match refused.iter().find(is_unknown).or(refused.first()) {
         None => Ok(made),
         Some(refusal) if made.is_empty() || is_unknown(&refusal) => Err(refusal.clone()),
@@ -322,20 +336,6 @@ fn combined(command: &RecordCommand, mut answers: Placed) -> Answer {
     answers.sort_by_key(|(place, _)| *place);
     let (replies, shares): (Vec<_>, Vec<_>) = answers.into_iter().map(|(_, answer)| answer.parts()).unzip();
     Answer::holding(command.combined(replies), shares.into_iter().flatten().next())
-}
-
-/// The answer of a command, which is counted.
-fn counted(task: &Task, answered: CommandResult<Answer>) -> Answer {
-    let answer = answered.unwrap_or_else(Answer::refused);
-    note(answer.reply.outcome(), task.command.writes, task.began);
-    answer
-}
-
-/// Counts a command.
-pub(crate) fn note(outcome: &'static str, writes: bool, began: Instant) {
-    let kind = if writes { "write" } else { "read" };
-    counter!(METRICS.commands, "kind" => kind, "outcome" => outcome).increment(1);
-    histogram!(METRICS.duration, "kind" => kind).record(began.elapsed().as_secs_f64());
 }
 
 /// The refusal if the store has no answer.

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use indexmap::IndexMap;
+use indexmap::map::Entry;
 use serde::{Deserialize, Serialize};
 use store::UnixMillis;
 
@@ -27,45 +28,81 @@ impl Attribute {
 
 /// Named values. What has expired must be dropped ([`Attributes::drop_expired`]) before anything
 /// else is asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Attributes(IndexMap<Bytes, Attribute>);
+pub struct Attributes {
+    named: IndexMap<Bytes, Attribute>,
+    /// Whether they have changed since [`Attributes::note_changes`].
+    #[serde(skip)]
+    is_changed: bool,
+}
+
+impl PartialEq for Attributes {
+    fn eq(&self, other: &Self) -> bool {
+        self.named == other.named
+    }
+}
+
+impl Eq for Attributes {}
 
 impl Attributes {
+    /// Notes changes from now on.
+    pub(crate) fn note_changes(&mut self) {
+        self.is_changed = false;
+    }
+
+    /// Whether something has changed since then. What was changed and changed back counts too.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.named.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.named.is_empty()
     }
 
     /// The attribute of a name.
     pub fn get(&self, name: &[u8]) -> Option<&Attribute> {
-        self.0.get(name)
+        self.named.get(name)
     }
 
     /// The attribute at a position.
     pub fn at(&self, position: usize) -> Option<(&Bytes, &Attribute)> {
-        self.0.get_index(position)
+        self.named.get_index(position)
     }
 
     /// Names and attributes.
     pub fn iter(&self) -> impl Iterator<Item = (&Bytes, &Attribute)> {
-        self.0.iter()
+        self.named.iter()
     }
 
     /// Sets an attribute, and returns whether it is new. What is there keeps its position and loses
     /// its expiry.
     pub fn set(&mut self, name: Bytes, attribute: Attribute) -> bool {
-        self.0.insert(name, attribute).is_none()
+        match self.named.entry(name) {
+            Entry::Occupied(mut entry) => {
+                self.is_changed |= *entry.get() != attribute;
+                entry.insert(attribute);
+                false
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(attribute);
+                self.is_changed = true;
+                true
+            }
+        }
     }
 
     /// Deletes an attribute and returns it.
     pub fn delete(&mut self, name: &[u8]) -> Option<Attribute> {
-        self.0.shift_remove(name)
+        let deleted = self.named.shift_remove(name);
+        self.is_changed |= deleted.is_some();
+        deleted
     }
 
     /// Adds to an attribute that is an integer, or absent and so zero. It keeps its expiry.
@@ -95,7 +132,7 @@ impl Attributes {
 
     /// Sets the expiry of an attribute.
     pub fn expire(&mut self, name: &[u8], at: UnixMillis, rule: ExpiryRule, now: UnixMillis) -> ExpiryChange {
-        let Some(attribute) = self.0.get_mut(name) else { return ExpiryChange::Missing };
+        let Some(attribute) = self.named.get_mut(name) else { return ExpiryChange::Missing };
         if !rule.allows(attribute.expires_at, at) {
             return ExpiryChange::Refused;
         }
@@ -103,32 +140,35 @@ impl Attributes {
             self.delete(name);
             return ExpiryChange::Deleted;
         }
-        attribute.expires_at = Some(at);
+        self.is_changed |= attribute.expires_at.replace(at) != Some(at);
         ExpiryChange::Set
     }
 
     /// Drops the expiry of an attribute and returns it. `None`: there is no such attribute.
     pub fn persist(&mut self, name: &[u8]) -> Option<Option<UnixMillis>> {
-        self.0.get_mut(name).map(|attribute| attribute.expires_at.take())
+        let dropped = self.named.get_mut(name).map(|attribute| attribute.expires_at.take());
+        self.is_changed |= matches!(dropped, Some(Some(_)));
+        dropped
     }
 
     /// Deletes what has expired.
     pub fn drop_expired(&mut self, now: UnixMillis) {
-        if self.0.values().any(|attribute| attribute.expires_at.is_some_and(|at| at <= now)) {
-            self.0.retain(|_, attribute| attribute.expires_at.is_none_or(|at| at > now));
+        if self.named.values().any(|attribute| attribute.expires_at.is_some_and(|at| at <= now)) {
+            self.named.retain(|_, attribute| attribute.expires_at.is_none_or(|at| at > now));
+            self.is_changed = true;
         }
     }
 
     /// From when on nobody sees any of them; `None`: one does not expire by itself.
     pub fn last_expiry(&self) -> Option<UnixMillis> {
-        let expiries: Option<Vec<UnixMillis>> = self.0.values().map(|attribute| attribute.expires_at).collect();
+        let expiries: Option<Vec<UnixMillis>> = self.named.values().map(|attribute| attribute.expires_at).collect();
         expiries?.into_iter().max()
     }
 }
 
 impl FromIterator<(Bytes, Attribute)> for Attributes {
     fn from_iter<T: IntoIterator<Item = (Bytes, Attribute)>>(attributes: T) -> Self {
-        Self(attributes.into_iter().collect())
+        Self { named: attributes.into_iter().collect(), is_changed: false }
     }
 }
 
@@ -185,6 +225,42 @@ mod tests {
         assert_eq!(attributes.len(), 1);
         attributes.drop_expired(LATER);
         assert!(attributes.is_empty());
+    }
+
+    #[test]
+    fn what_leaves_all_as_it_is_is_no_change() {
+        let mut attributes = lasting(&["a"]);
+        attributes.expire(b"a", LATER, ExpiryRule::default(), NOW);
+        attributes.set(name("n"), Attribute::lasting(name("5")));
+        let is_change = |change: &dyn Fn(&mut Attributes)| {
+            let mut changed = attributes.clone();
+            changed.note_changes();
+            change(&mut changed);
+            assert_eq!(changed.is_changed(), changed != attributes);
+            changed.is_changed()
+        };
+        let rule = ExpiryRule::default();
+        let unchanging: [&dyn Fn(&mut Attributes); 7] = [
+            &|all| assert!(!all.set(name("n"), Attribute::lasting(name("5")))),
+            &|all| assert_eq!(all.increment(&name("n"), 0), Ok(5)),
+            &|all| assert_eq!(all.expire(b"a", LATER, rule, NOW), ExpiryChange::Set),
+            &|all| assert_eq!(all.expire(b"x", LATER, rule, NOW), ExpiryChange::Missing),
+            &|all| assert_eq!(all.delete(b"x"), None),
+            &|all| assert_eq!(all.persist(b"n"), Some(None)),
+            &|all| all.drop_expired(NOW),
+        ];
+        assert!(unchanging.iter().copied().all(|change| !is_change(change)));
+        let changing: [&dyn Fn(&mut Attributes); 8] = [
+            &|all| assert!(!all.set(name("n"), Attribute::lasting(name("6")))),
+            &|all| assert!(!all.set(name("a"), Attribute::lasting(name("a")))),
+            &|all| assert!(all.set(name("x"), Attribute::lasting(name("5")))),
+            &|all| assert_eq!(all.increment(&name("n"), 1), Ok(6)),
+            &|all| assert_eq!(all.expire(b"n", LATER, rule, NOW), ExpiryChange::Set),
+            &|all| assert!(all.delete(b"n").is_some()),
+            &|all| assert_eq!(all.persist(b"a"), Some(Some(LATER))),
+            &|all| all.drop_expired(LATER),
+        ];
+        assert!(changing.iter().copied().all(is_change));
     }
 
     #[test]

@@ -31,19 +31,13 @@ struct Counts {
 impl Hot {
     /// Counts a request.
     pub(crate) fn count(&self, id: &Bytes) {
+        self.count_all([id]);
+    }
+
+    /// Counts requests that came together.
+    pub(crate) fn count_all<'a>(&self, ids: impl IntoIterator<Item = &'a Bytes>) {
         let mut counts = self.0.lock();
-        match counts.ids.get_mut(id) {
-            Some(count) => *count = count.saturating_add(1),
-            None => {
-                // A copy, because the id keeps the buffer in which it arrived.
-                counts.ids.insert(Bytes::copy_from_slice(id), 1);
-                counts.bytes += id.len();
-            }
-        }
-        counts.requests += 1;
-        while counts.requests > REQUESTS_MAX || counts.ids.len() > 2 * IDS_MAX || counts.bytes > BYTES_MAX {
-            counts.halve();
-        }
+        ids.into_iter().for_each(|id| counts.count(id));
     }
 
     /// The ids that were asked for most, the first ones most.
@@ -56,6 +50,21 @@ impl Hot {
 }
 
 impl Counts {
+    fn count(&mut self, id: &Bytes) {
+        match self.ids.get_mut(id) {
+            Some(count) => *count = count.saturating_add(1),
+            None => {
+                // A copy, because the id keeps the buffer in which it arrived.
+                self.ids.insert(Bytes::copy_from_slice(id), 1);
+                self.bytes += id.len();
+            }
+        }
+        self.requests += 1;
+        while self.requests > REQUESTS_MAX || self.ids.len() > 2 * IDS_MAX || self.bytes > BYTES_MAX {
+            self.halve();
+        }
+    }
+
     fn halve(&mut self) {
         self.ids.retain(|_, count| {
             *count /= 2;

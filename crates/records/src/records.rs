@@ -192,6 +192,13 @@ impl Records {
         }
     }
 
+    /// Counts those ids for which something was found.
+    fn count_found<T>(&self, ids: &[Bytes], found: &[Option<T>]) {
+        if let Some(hot) = &self.hot {
+            hot.count_all(ids.iter().zip(found).filter(|(_, found)| found.is_some()).map(|(id, _)| id));
+        }
+    }
+
     /// How long after its acknowledgement a change may take until it survives a power failure.
     pub fn sync_delay(&self) -> Duration {
         self.sync_delay
@@ -213,13 +220,13 @@ impl Records {
         }
         let row = by(deadline, self.store.get(call(deadline), Table::Records, id, &ROW)).await?;
         self.count(id, row.as_ref());
-        self.live(row.as_ref())
+        live(row.as_ref(), self.clock.now())
     }
 
     /// The records of many ids, in their order.
     pub async fn read_many(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Record>>, RecordsError> {
         let found = self.read_listed(deadline, ids).await?;
-        ids.iter().zip(&found).filter(|(_, record)| record.is_some()).for_each(|(id, _)| self.recall(id));
+        self.count_found(ids, &found);
         Ok(found)
     }
 
@@ -230,7 +237,9 @@ impl Records {
             ids.iter().try_for_each(check_id)?;
             return self.fast.read(deadline, ids, self.clock.now()).await;
         }
-        self.rows(call(deadline), ids).await?.iter().map(|row| self.live(row.as_ref())).collect()
+        let rows = self.rows(call(deadline), ids).await?;
+        let now = self.clock.now();
+        rows.iter().map(|row| live(row.as_ref(), now)).collect()
     }
 
     async fn rows(&self, call: Call, ids: &[Bytes]) -> Result<Vec<Option<Row>>, RecordsError> {
@@ -306,7 +315,7 @@ impl Records {
             return applied(outcome).map(|()| answer);
         }
         let mut rows = self.rows(call(deadline), ids).await?;
-        ids.iter().zip(&rows).for_each(|(id, row)| self.count(id, row.as_ref()));
+        self.count_found(ids, &rows);
         // A write compares with what is stored, and a change that writes nothing does not.
         let mut are_current = !self.is_shared;
         while !deadline.passed() {
@@ -406,9 +415,9 @@ impl Records {
         self.mode.check(deadline).await?;
         let walk = self.store.walk_rows(call(deadline), Table::Records, from, max, max_bytes);
         let page = by(deadline, walk).await?;
-        let mut records = Vec::new();
+        let (mut records, now) = (Vec::new(), self.clock.now());
         for (id, row) in page.rows.iter().filter(|(id, _)| is_wanted(id)) {
-            records.extend(self.live(Some(row))?.map(|record| (id.clone(), record)));
+            records.extend(live(Some(row), now)?.map(|record| (id.clone(), record)));
         }
         Ok(RecordPage { records, ids: page.rows.len(), next: page.next })
     }
@@ -416,10 +425,6 @@ impl Records {
     /// So many records certainly fit: nobody knows before they are read how large they are.
     pub(crate) fn fit_in(&self, max_bytes: usize) -> usize {
         (max_bytes / self.store.limits().value_bytes.max(1)).max(1)
-    }
-
-    fn live(&self, row: Option<&Row>) -> Result<Option<Record>, RecordsError> {
-        Ok(row.map(|row| decoded(&row.value)).transpose()?.and_then(|record| record.live(self.clock.now())))
     }
 
     /// The step from a row to a record; `None`: to none.
@@ -475,6 +480,11 @@ impl Records {
     pub fn now(&self) -> UnixMillis {
         self.clock.now()
     }
+}
+
+/// The record of a row as it is seen at a time.
+fn live(row: Option<&Row>, now: UnixMillis) -> Result<Option<Record>, RecordsError> {
+    Ok(row.map(|row| decoded(&row.value)).transpose()?.and_then(|record| record.live(now)))
 }
 
 /// The stored form of a record.

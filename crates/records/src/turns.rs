@@ -9,20 +9,23 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex as Lock;
 use store::{Deadline, PlainValue, StoreError, StoreResult};
-use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::timeout_at;
 
-/// Where changes of some records take turns. Cheap to clone.
-#[derive(Clone, Default)]
-pub(crate) struct Place {
-    turn: Arc<Mutex<()>>,
-    under_way: Arc<UnderWay>,
-}
+/// Where changes of some records take turns. All of it is in one allocation: there are many places,
+/// so no cache of the processor has the next one.
+#[derive(Default)]
+pub(crate) struct Place(Arc<UnderWay>);
 
 /// A turn to read a record, to decide on its change and to give it to the store, until it is dropped.
 pub(crate) struct Turn {
-    _held: OwnedMutexGuard<()>,
     under_way: Arc<UnderWay>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.under_way.turn.add_permits(1);
+    }
 }
 
 /// Turns to change records, until they are dropped.
@@ -30,12 +33,19 @@ pub struct Turns {
     pub(crate) _held: Vec<Turn>,
 }
 
-/// The changes of a place that have not ended.
-#[derive(Default)]
+/// The turn of a place, and its changes that have not ended.
 struct UnderWay {
+    /// Has one permit, unless somebody has the turn.
+    turn: Semaphore,
     chain: Lock<Chain>,
     /// Notified when the last one has ended.
     all_ended: Notify,
+}
+
+impl Default for UnderWay {
+    fn default() -> Self {
+        Self { turn: Semaphore::new(1), chain: Lock::default(), all_ended: Notify::default() }
+    }
 }
 
 /// Changes of one record, each of which begins with what the one before it leaves.
@@ -62,8 +72,8 @@ impl Place {
     ///
     /// Errors: [`StoreError::DeadlinePassed`].
     pub(crate) async fn turn(&self, deadline: Deadline) -> StoreResult<Turn> {
-        let held = timeout_at(deadline.0, self.turn.clone().lock_owned()).await;
-        Ok(self.turn_of(held.map_err(|_| StoreError::DeadlinePassed)?))
+        let permit = timeout_at(deadline.0, self.0.turn.acquire()).await;
+        permit.ok().and_then(Result::ok).map(|permit| self.turn_of(permit)).ok_or(StoreError::DeadlinePassed)
     }
 
     /// Its turn, once no change is under way.
@@ -77,12 +87,14 @@ impl Place {
 
     /// Its turn, if nobody has it and no change is under way.
     pub(crate) fn free_turn(&self) -> Option<Turn> {
-        let held = self.turn.clone().try_lock_owned().ok()?;
-        (self.under_way.chain.lock().count == 0).then(|| self.turn_of(held))
+        let permit = self.0.turn.try_acquire().ok()?;
+        (self.0.chain.lock().count == 0).then(|| self.turn_of(permit))
     }
 
-    fn turn_of(&self, held: OwnedMutexGuard<()>) -> Turn {
-        Turn { _held: held, under_way: self.under_way.clone() }
+    /// The turn keeps the permit, and gives it back at its end.
+    fn turn_of(&self, permit: SemaphorePermit<'_>) -> Turn {
+        permit.forget();
+        Turn { under_way: self.0.clone() }
     }
 }
 

@@ -2,10 +2,12 @@
 //! deadline.
 
 use std::collections::HashSet;
+use std::future::poll_fn;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,7 +18,7 @@ use store::{
     Lane, Measure, Outcome, Row, RowPage, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis,
     WalkPage,
 };
-use tokio::task::coop::consume_budget;
+use tokio::task::coop::{consume_budget, has_budget_remaining};
 use tokio::time::{Instant, timeout_at};
 
 use crate::committer::poisoned;
@@ -114,7 +116,7 @@ impl EmbeddedStore {
             Writer::start(lane, tables.of(lane)?.clone(), room.clone(), clock.clone(), &options)
                 .map_err(|source| io_error("starting the committers of", folder.path(), source))
         })?;
-        let prompt = Promptness::start()
+        let prompt = Promptness::start(folder.path())
             .map_err(|source| io_error("starting the watch over reads of", folder.path(), source))?;
         Ok(Arc::new(Self {
             folder: folder.path().to_path_buf(),
@@ -202,8 +204,21 @@ impl EmbeddedStore {
     /// A place for a read of few rows on the caller's thread, if that is advisable. A caller that
     /// reads in a loop yields now and then: reads that never wait would block its thread for
     /// others.
+    ///
+    /// If others have the places, it looks once more after other tasks had their turn. Places are
+    /// given back within microseconds, and to send the read to another thread takes longer.
     async fn place(&self) -> Option<Place<'_>> {
+        if !has_budget_remaining() {
+            after_others().await;
+        }
         consume_budget().await;
+        if let Some(place) = self.prompt.place() {
+            return Some(place);
+        }
+        if !self.prompt.is_prompt() {
+            return None;
+        }
+        after_others().await;
         self.prompt.place()
     }
 
@@ -229,14 +244,32 @@ impl EmbeddedStore {
         Plan::new(self.level.steps(steps))
     }
 
-    /// Sends a plan to the committer of its lane, which applies it.
+    /// Sends a plan to the committer of its lane, which applies it, or applies it here.
     pub(crate) async fn submit(&self, deadline: Deadline, plan: Plan) -> StoreResult<Outcome> {
         let writer = self.writers.of(plan.lane)?;
         writer.check_poison()?;
         let plan = self.touched(deadline, plan).await.map_err(not_begun)?;
         self.pace(deadline, &plan).await?;
         let sync_delay = plan.sync_delay.max(self.options.sync_delay);
-        writer.submit(deadline, plan.synced_within(sync_delay)).await
+        let plan = plan.synced_within(sync_delay);
+        match self.commit_here(writer, deadline, &plan).await? {
+            Some(outcome) => Ok(outcome),
+            None => writer.submit(deadline, plan).await,
+        }
+    }
+
+    /// Applies a small plan on the caller's thread, if the store lets all syncs wait and nothing has
+    /// to be waited for. Sending it to the committer and back takes longer than to write it, and
+    /// whoever writes one list after the other has nothing else to do meanwhile.
+    async fn commit_here(&self, writer: &Writer, deadline: Deadline, plan: &Plan) -> StoreResult<Option<Outcome>> {
+        let is_small = plan.rows_touched() <= ROWS_READ_HERE_MAX && plan.bytes < BULK_BYTES;
+        if self.options.sync_delay.is_zero() || !is_small {
+            return Ok(None);
+        }
+        let Some(place) = self.place().await else { return Ok(None) };
+        // The folder is released after the write.
+        let _open = self.database()?;
+        place.timed_write(|| writer.commit_here(deadline, plan)).transpose()
     }
 
     /// Reads the rows that the committer will need, so that it finds them in memory. Few rows are
@@ -442,14 +475,22 @@ impl Store for EmbeddedStore {
         let writers = self.writers.clone();
         let still_open = Arc::downgrade(&database);
         let closing = tokio::task::spawn_blocking(move || {
-            // One lane is closed even if the other fails.
-            let close = |(lane, writer): (Lane, &Writer)| {
-                let tables = database.tables.of(lane)?;
+            let begin = |(lane, writer): (Lane, &Writer)| {
                 writer.end();
+                let tables = database.tables.of(lane).ok()?;
                 // All acknowledged rows are in the journal, but files need no replay and are better
                 // protected.
-                if writer.poison().is_none() && tables.refusal().is_none() {
-                    tables.flush().map_err(|error| StoreError::Unavailable(format!("flushing {lane}: {error}")))?;
+                let may_flush = writer.poison().is_none() && tables.refusal().is_none();
+                may_flush.then(|| tables.begin_flush())
+            };
+            // The lanes write their files at the same time.
+            let begun: Vec<Option<fjall::Result<()>>> = writers.iter().map(begin).collect();
+            // One lane is closed even if the other fails.
+            let close = |((lane, writer), begun): ((Lane, &Writer), Option<fjall::Result<()>>)| {
+                let tables = database.tables.of(lane)?;
+                if let Some(begun) = begun {
+                    let flushed = begun.and_then(|()| tables.flush());
+                    flushed.map_err(|error| StoreError::Unavailable(format!("flushing {lane}: {error}")))?;
                 }
                 // Their sync was allowed to wait, and failed. Nobody else learns of it.
                 if tables.lacks_sync() {
@@ -457,7 +498,7 @@ impl Store for EmbeddedStore {
                 }
                 Ok(())
             };
-            let closed: Vec<StoreResult<()>> = writers.iter().map(close).collect();
+            let closed: Vec<StoreResult<()>> = writers.iter().zip(begun).map(close).collect();
             closed.into_iter().collect()
         });
         let give_up = Instant::now() + CLOSE_WAIT;
@@ -502,6 +543,22 @@ fn get_each(
     keys.iter().map(get).collect()
 }
 
+/// Gives other tasks their turn. Tokio's `yield_now` would keep this task on its thread until the
+/// tasks that wait there had theirs, although one of them may read from a disk that stalls. Here
+/// other workers may take it.
+async fn after_others() {
+    let mut is_woken = false;
+    poll_fn(|context| {
+        if is_woken {
+            return Poll::Ready(());
+        }
+        is_woken = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 /// A write whose deadline passed before it was queued was certainly not applied.
 fn not_begun(error: StoreError) -> StoreError {
     match error {
@@ -516,6 +573,7 @@ fn not_begun(error: StoreError) -> StoreError {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::mpsc;
+    use std::thread::{self, ThreadId};
 
     use store::{Class, NewRow, SystemClock};
     use tokio::runtime::{Builder, Runtime};
@@ -572,6 +630,42 @@ mod tests {
         let before = synced();
         store.close().await.unwrap();
         (before, synced())
+    }
+
+    /// A clock that notes the threads that ask it.
+    #[derive(Default)]
+    struct Asked(Mutex<HashSet<ThreadId>>);
+
+    impl Clock for Asked {
+        fn now(&self) -> UnixMillis {
+            self.0.lock().insert(thread::current().id());
+            SystemClock.now()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_lets_syncs_wait_writes_on_the_thread_of_its_caller() {
+        for (sync_delay, is_here) in [(Duration::ZERO, false), (Duration::from_secs(3_600), true)] {
+            let folder = tempfile::tempdir().unwrap();
+            let options = EmbeddedOptions { sync_delay, ..EmbeddedOptions::default() };
+            let asked = Arc::new(Asked::default());
+            let store = EmbeddedStore::open(folder.path(), options, asked.clone()).unwrap();
+            // The clock is asked before a list is decided, wherever that is.
+            let is_written_here = async |list: Step| {
+                asked.0.lock().clear();
+                assert!(store.run(call(), vec![list]).await.unwrap().is_applied());
+                asked.0.lock().iter().all(|asked| *asked == thread::current().id())
+            };
+            let begun = Instant::now();
+            // Another thread may be about to wait for lists.
+            while is_written_here(put()).await != is_here {
+                assert!(is_here && begun.elapsed() < PATIENCE, "{sync_delay:?}");
+            }
+            // More than a few rows may have to be read from the disk.
+            let rows = (0..=ROWS_READ_HERE_MAX).map(|row| NewRow::new(row.to_string(), "value")).collect();
+            assert!(!is_written_here(Step::Put { table: TABLE, partition: "many".into(), rows }).await);
+            store.close().await.unwrap();
+        }
     }
 
     #[tokio::test]
@@ -662,6 +756,30 @@ mod tests {
             store.read_few(call().deadline, TABLE.lane(), 0, read).await
         });
         fired.recv_timeout(PATIENCE).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_read_that_finds_no_place_takes_the_one_that_is_given_back_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = with_a_row(folder.path()).await;
+        let held = store.prompt.place().unwrap();
+        assert!(store.prompt.place().is_none(), "there is one place for one worker");
+        let (place, ()) = tokio::join!(store.place(), async { drop(held) });
+        assert!(place.is_some());
+    }
+
+    #[test]
+    fn a_task_that_gives_others_their_turn_does_not_wait_for_one_that_blocks_its_thread() {
+        let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let (end, ended) = mpsc::channel();
+        let (_blocks, blocked) = mpsc::channel::<()>();
+        runtime.spawn(async move {
+            // It has the next turn on this thread.
+            tokio::spawn(async move { blocked.recv() });
+            after_others().await;
+            end.send(())
+        });
+        ended.recv_timeout(PATIENCE).unwrap();
     }
 
     #[tokio::test]

@@ -20,7 +20,9 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread::{self, ScopedJoinHandle};
 
 use store::{Cut, FormatLevel, Lane, StoreError, StoreResult};
 
@@ -85,14 +87,15 @@ impl Drop for Folder {
 
 impl Folder {
     /// Locks a folder, makes a store of the newest level in it if there is none, and checks its
-    /// format before anything else is opened. `make` makes the database of a lane.
+    /// format before anything else is opened. `make` makes the database of a lane, those of all lanes
+    /// at the same time.
     ///
     /// Errors: [`StoreError::Invalid`] if no process ever made a store there, and the folder has
     /// something that a store would delete.
     pub(crate) fn hold(
         path: &Path,
         newest: FormatLevel,
-        make: impl Fn(&Path, Lane) -> StoreResult<()>,
+        make: impl Fn(&Path, Lane) -> StoreResult<()> + Sync,
     ) -> StoreResult<Self> {
         private::create_folders(path).map_err(|source| io_error("making the data folder", path, source))?;
         refuse_foreign(path)?;
@@ -267,7 +270,7 @@ impl Folder {
 
     /// Makes a store in a folder that has none. A database without a format is not ours, or has
     /// lost it: it is not changed.
-    fn make(&self, make: impl Fn(&Path, Lane) -> StoreResult<()>) -> StoreResult<()> {
+    fn make(&self, make: impl Fn(&Path, Lane) -> StoreResult<()> + Sync) -> StoreResult<()> {
         if self.databases().exists() {
             let found = "unknown (there is no `format` file)";
             return Err(another_format(&self.path, found, self.newest));
@@ -285,9 +288,21 @@ impl Folder {
         for folder in [&self.contents(), &databases] {
             private::create_folders(folder).map_err(|source| io_error("making", folder, source))?;
         }
-        for lane in Lane::ALL.into_iter().filter(|lane| lane.is_in(self.newest)) {
-            make(&databases.join(lane.name()), lane)?;
-        }
+        let make_lane = |lane: Lane| make(&databases.join(lane.name()), lane);
+        // Each is mostly waiting for syncs.
+        let made: Vec<StoreResult<()>> = thread::scope(|scope| {
+            let make_lane = &make_lane;
+            let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(self.newest));
+            let making: Vec<_> =
+                lanes.map(|lane| thread::Builder::new().spawn_scoped(scope, move || make_lane(lane))).collect();
+            let made = making.into_iter().map(|making| match making.map(ScopedJoinHandle::join) {
+                Ok(Ok(made)) => made,
+                Ok(Err(panic)) => resume_unwind(panic),
+                Err(source) => Err(io_error("making", &databases, source)),
+            });
+            made.collect()
+        });
+        made.into_iter().collect::<StoreResult<()>>()?;
         sync_folder(&databases)?;
         let format = making.join("format");
         write_whole(&format, format_line(self.newest).as_bytes())
@@ -418,6 +433,9 @@ fn move_to(from: &Path, to: &Path) -> StoreResult<()> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     /// Makes only the folder.
@@ -425,6 +443,22 @@ mod tests {
         Folder::hold(folder, FormatLevel::NEWEST, |path, _| {
             fs::create_dir(path).map_err(|source| io_error("making", path, source))
         })
+    }
+
+    #[test]
+    fn the_databases_of_all_lanes_are_made_at_the_same_time() {
+        let (folder, begun) = (tempfile::tempdir().unwrap(), AtomicUsize::new(0));
+        let make = |path: &Path, _: Lane| {
+            begun.fetch_add(1, Ordering::SeqCst);
+            let since = Instant::now();
+            while begun.load(Ordering::SeqCst) < Lane::ALL.len() {
+                assert!(since.elapsed() < Duration::from_secs(60), "one waits for another");
+                thread::yield_now();
+            }
+            fs::create_dir(path).map_err(|source| io_error("making", path, source))
+        };
+        let held = Folder::hold(folder.path(), FormatLevel::NEWEST, make).unwrap();
+        assert!(Lane::ALL.iter().all(|lane| held.database(*lane).is_dir()));
     }
 
     #[test]

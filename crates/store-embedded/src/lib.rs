@@ -1,12 +1,13 @@
 //! The embedded engine: the seam over fjall, in one data folder that one process holds.
 //!
 //! Each [`store::Lane`] has a database of its own, in which each table is one ordered keyspace. One
-//! committer thread per lane writes. It takes the waiting lists of steps, checks their conditions,
-//! writes them as one batch, syncs once, and answers. A list that crosses lanes is refused, so a
-//! list is applied as a whole or not at all. An acknowledged list survives the death of the process
-//! and a power failure, unless its call lets the sync wait. A failed write or sync poisons the
-//! lane, because nobody knows what the disk has stored: the lane stays readable, but refuses writes
-//! until the store is opened again. The other lanes continue.
+//! committer thread per lane writes (in a store that lets all syncs wait, also its callers). It
+//! takes the waiting lists of steps, checks their conditions, writes them as one batch, syncs once,
+//! and answers. A list that crosses lanes is refused, so a list is applied as a whole or not at all.
+//! An acknowledged list survives the death of the process and a power failure, unless its call lets
+//! the sync wait. A failed write or sync poisons the lane, because nobody knows what the disk has
+//! stored: the lane stays readable, but refuses writes until the store is opened again. The other
+//! lanes continue.
 //!
 //! The engine is for one process (a second one gets [`store::StoreError::Held`]) and a local disk.
 //! Its partitions are ordered by their bytes only.

@@ -1,16 +1,19 @@
 //! Reads of rows that are probably cached, by the engine or by the operating system: places for
-//! them on their callers' threads.
+//! them on their callers' threads. In a store that lets all syncs wait, small writes take them too.
 
+use std::cell::Cell;
+use std::ffi::c_long;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{UsageWho, getrusage};
 use tokio::runtime::Handle;
 
-/// A read of a few rows that takes this long had to wait, usually for the disk, sometimes for a
-/// processor.
+/// A read of a few rows that takes this long had to wait for the disk or for a processor.
 const SLOW: Duration = Duration::from_millis(1);
 
 /// The additional time for each KiB of a larger read: three times what it takes from the operating
@@ -38,6 +41,10 @@ const SLOW_AFTER_STALL: Duration = Duration::from_millis(50);
 /// After so many looks that see no read, the watch sleeps until one begins.
 const QUIET_LOOKS: u32 = 10;
 
+/// File systems whose reads the system counts for the thread that waits for them, by their number
+/// in `statfs`: ext4, XFS, Btrfs, F2FS, NFS, tmpfs, and overlays of them.
+const COUNTED: [u64; 7] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x6969, 0x0102_1994, 0x794C_7630];
+
 /// In a slot: nobody has the place.
 const FREE: u64 = 0;
 
@@ -47,12 +54,34 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// The slot at which a thread begins to look for a free one. So threads seldom meet.
     static FIRST_SLOT: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+
+    /// How often a thread had read from a disk when it asked last.
+    static DISK_READS: Cell<c_long> = const { Cell::new(0) };
+}
+
+/// Whether the system counts what a thread reads from files in this folder. It does not for FUSE,
+/// for example: another process reads there.
+fn is_counted(folder: &Path) -> bool {
+    rustix::fs::statfs(folder).is_ok_and(|found| COUNTED.contains(&(found.f_type as u64 & 0xFFFF_FFFF)))
+}
+
+/// Whether this thread has read from a disk since it asked last. It counts as so if the system does
+/// not tell.
+fn has_read_from_disk() -> bool {
+    getrusage(UsageWho::RUSAGE_THREAD).ok().is_none_or(|usage| {
+        let reads = usage.block_reads();
+        DISK_READS.replace(reads) != reads
+    })
 }
 
 /// Hands out places for reads on their callers' threads, times these reads, and advises against
 /// them while they wait for the disk. Threads that serve others are then delayed by a few reads
 /// only, and after that by one per second. A read without a place belongs on a thread that may
 /// block.
+///
+/// While all processors are at work, many reads are slow that were only interrupted. Those say
+/// nothing of the disk: further threads would not end them earlier, and would take processors too.
+/// Where the system does not tell one from the other, each slow read counts.
 ///
 /// If the disk does not answer at all, such a read keeps its thread. There are fewer places than
 /// workers of the runtime, so one of them goes on to serve others and to keep deadlines. That
@@ -63,6 +92,8 @@ pub(crate) struct Promptness {
     reads: Arc<Reads>,
     /// Slow reads by weight, minus prompt ones.
     balance: AtomicI64,
+    /// Whether the system tells which reads waited for the disk.
+    is_counted: bool,
     /// `None`: there is no other worker to wake.
     watch: Option<JoinHandle<()>>,
 }
@@ -102,15 +133,17 @@ pub(crate) struct Place<'a> {
 }
 
 impl Promptness {
-    /// Places for as many reads as there are processors, but for fewer than the workers of the
-    /// runtime that this thread belongs to. A runtime of one worker has one place.
+    /// Places for as many reads of files in `folder` as there are processors, but for fewer than the
+    /// workers of the runtime that this thread belongs to. A runtime of one worker has one place.
     ///
     /// Errors: the operating system gives no thread for the watch.
-    pub(crate) fn start() -> io::Result<Self> {
+    pub(crate) fn start(folder: &Path) -> io::Result<Self> {
         let runtime = Handle::try_current().ok();
         let workers = runtime.as_ref().map_or(1, |runtime| runtime.metrics().num_workers());
         let processors = thread::available_parallelism().map_or(1, usize::from);
-        Self::with(processors.min(workers.saturating_sub(1)), runtime.filter(|_| workers > 1))
+        let mut prompt = Self::with(processors.min(workers.saturating_sub(1)), runtime.filter(|_| workers > 1))?;
+        prompt.is_counted = is_counted(folder);
+        Ok(prompt)
     }
 
     /// At least one place. The watch wakes workers of `runtime`.
@@ -127,13 +160,18 @@ impl Promptness {
             thread::Builder::new().name("watch-reads".to_owned()).spawn(move || reads.watch(&runtime))
         };
         let watch = runtime.map(start).transpose()?;
-        Ok(Self { reads, balance: AtomicI64::new(0), watch })
+        Ok(Self { reads, balance: AtomicI64::new(0), is_counted: true, watch })
     }
 
     /// A place for a read of few rows, if recent reads were prompt and a place is free.
     pub(crate) fn place(&self) -> Option<Place<'_>> {
         let now = self.reads.begun.elapsed();
         if self.reads.is_prompt_at(now) { self.take(now) } else { None }
+    }
+
+    /// Whether recent reads were prompt.
+    pub(crate) fn is_prompt(&self) -> bool {
+        self.reads.is_prompt_at(self.reads.begun.elapsed())
     }
 
     fn take(&self, now: Duration) -> Option<Place<'_>> {
@@ -146,6 +184,18 @@ impl Promptness {
             watch.thread().unpark();
         }
         Some(Place { prompt: self, slot, from: now })
+    }
+
+    /// Whether a slow read of this thread waited for the disk, as far as the system tells.
+    fn waited_for_disk(&self) -> bool {
+        !self.is_counted || has_read_from_disk()
+    }
+
+    /// Learns from the time of a read. One that was slow counts only if it `waited_for_disk`.
+    fn learn_of_read(&self, from: Duration, to: Duration, waited_for_disk: impl FnOnce() -> bool) {
+        if to.saturating_sub(from) < SLOW || waited_for_disk() {
+            self.learn(from, to);
+        }
     }
 
     /// A count lost between threads does not matter.
@@ -188,8 +238,17 @@ impl Place<'_> {
         let read = read();
         let to = self.prompt.reads.begun.elapsed();
         let kib = u32::try_from(bytes_max >> 10).unwrap_or(u32::MAX);
-        self.prompt.learn(self.from, to.saturating_sub(SLOW_PER_KIB.saturating_mul(kib)));
+        let to = to.saturating_sub(SLOW_PER_KIB.saturating_mul(kib));
+        self.prompt.learn_of_read(self.from, to, || self.prompt.waited_for_disk());
         read
+    }
+
+    /// Writes a little, and learns from the time that takes: a write may wait for the disk without
+    /// reading from it.
+    pub(crate) fn timed_write<T>(self, write: impl FnOnce() -> T) -> T {
+        let written = write();
+        self.prompt.learn(self.from, self.prompt.reads.begun.elapsed());
+        written
     }
 }
 
@@ -305,6 +364,30 @@ mod tests {
             prompt.learn(at(n), at(n) + if n % 20 == 0 { at(3) } else { Duration::from_micros(900) });
             assert!(prompt.reads.is_prompt_at(at(n)), "{n}");
         }
+    }
+
+    #[test]
+    fn slow_reads_that_only_waited_for_a_processor_advise_against_no_others() {
+        let prompt = places(1);
+        for n in 0..100 {
+            prompt.learn_of_read(at(10 * n), at(10 * n + 5), || false);
+            assert!(prompt.reads.is_prompt_at(at(10 * n + 5)), "{n}");
+        }
+        (100..103).for_each(|n| prompt.learn_of_read(at(10 * n), at(10 * n + 5), || true));
+        assert!(!prompt.reads.is_prompt_at(at(1_025)), "the disk is slow");
+    }
+
+    #[test]
+    fn a_thread_that_reads_nothing_from_a_disk_learns_so() {
+        // The system may still read parts of the program.
+        until("the thread reads from a disk again and again", || !has_read_from_disk());
+    }
+
+    #[test]
+    fn where_the_system_does_not_count_reads_each_slow_one_waited_for_the_disk() {
+        let mut prompt = places(1);
+        prompt.is_counted = is_counted(Path::new("/proc"));
+        assert!((0..3).all(|_| prompt.waited_for_disk()));
     }
 
     #[test]

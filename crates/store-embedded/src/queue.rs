@@ -53,7 +53,7 @@ pub(crate) struct Queue {
 pub(crate) enum Taken {
     /// These lists.
     Group(Vec<QueuedWrite>),
-    /// Nothing came until the given time.
+    /// Nothing came until the given time, or it was woken ([`Queue::wake`]).
     Nothing,
     /// The queue is closed and empty.
     End,
@@ -74,11 +74,13 @@ struct Waiting {
     refused: u64,
     jobs: VecDeque<(Instant, QueuedWrite)>,
     closed: bool,
+    /// Whether the committer is to look around without a list.
+    is_woken: bool,
 }
 
 impl Queue {
     pub(crate) fn new(max_age: Duration) -> Self {
-        let waiting = Mutex::new(Waiting { refused: 0, jobs: VecDeque::new(), closed: false });
+        let waiting = Mutex::new(Waiting { refused: 0, jobs: VecDeque::new(), closed: false, is_woken: false });
         Self { waiting, arrived: Condvar::new(), max_age }
     }
 
@@ -107,6 +109,18 @@ impl Queue {
         Load { waiting: waiting.jobs.len(), oldest, refused: waiting.refused }
     }
 
+    /// Whether no list waits, and one may still be added.
+    pub(crate) fn is_idle(&self) -> bool {
+        let waiting = self.waiting.lock();
+        waiting.jobs.is_empty() && !waiting.closed
+    }
+
+    /// Wakes the committer: the time until which it waits for lists may be another one now.
+    pub(crate) fn wake(&self) {
+        self.waiting.lock().is_woken = true;
+        self.arrived.notify_one();
+    }
+
     /// Waits for lists, until a time if there is one, and takes those that may be committed
     /// together, about `max_bytes` of them.
     pub(crate) fn take_group(&self, max_bytes: usize, until: Option<Instant>) -> Taken {
@@ -114,6 +128,9 @@ impl Queue {
         while waiting.jobs.is_empty() {
             if waiting.closed {
                 return Taken::End;
+            }
+            if std::mem::take(&mut waiting.is_woken) {
+                return Taken::Nothing;
             }
             match until {
                 None => self.arrived.wait(&mut waiting),
@@ -193,6 +210,19 @@ mod tests {
         assert!(matches!(queue.take_group(1, now), Taken::Nothing));
         queue.push(job().0).unwrap();
         assert_eq!(lists(queue.take_group(1, now)), 1);
+    }
+
+    #[test]
+    fn a_queue_that_is_woken_returns_once_without_a_list() {
+        let queue = Queue::new(Duration::from_secs(3600));
+        queue.wake();
+        assert!(matches!(queue.take_group(1, None), Taken::Nothing));
+        queue.push(job().0).unwrap();
+        assert!(!queue.is_idle());
+        assert_eq!(lists(queue.take_group(1, None)), 1);
+        assert!(queue.is_idle());
+        queue.close();
+        assert!(!queue.is_idle(), "it accepts nothing more");
     }
 
     #[test]

@@ -43,7 +43,7 @@ const ENTRIES_PER_DEADLINE_CHECK: u64 = 1_000;
 const ENTRIES_COUNTED_MAX: u64 = 5_000_000;
 
 /// How often a flush checks whether its files are written.
-const FLUSH_POLL: Duration = Duration::from_millis(5);
+const FLUSH_POLL: Duration = Duration::from_millis(1);
 
 /// A group waits while so many memtables of a table wait to be written to files. With one more, the
 /// engine halts the writer for a tenth of a second at a time.
@@ -165,7 +165,7 @@ impl Tables {
         let mut recorder = self.recorder.lock();
         // The engine may write rows to a file together with those of a memtable that waits for
         // that. A file must not be ahead of the journal.
-        let syncs = syncs || self.keyspaces.iter().any(|(_, keyspace)| keyspace.sealed_memtable_count() > 0);
+        let syncs = syncs || self.is_flushing();
         let persist = if syncs { PersistMode::SyncData } else { PersistMode::Buffer };
         let mut batch = self.database.batch().durability(Some(persist));
         batch.insert(self.marks(), Mark::KEY, recorder.next_mark().encode());
@@ -198,6 +198,11 @@ impl Tables {
         }
         recorder.acknowledged();
         Ok(())
+    }
+
+    /// Whether memtables wait to be written to files.
+    pub(crate) fn is_flushing(&self) -> bool {
+        self.keyspaces.iter().any(|(_, keyspace)| keyspace.sealed_memtable_count() > 0)
     }
 
     /// Waits until the engine would not halt a group that writes to these tables, unless it cannot
@@ -329,22 +334,34 @@ impl Tables {
         self.database.persist(PersistMode::Buffer).err().map(|error| error.to_string())
     }
 
+    /// Begins to write to files what is only in memory and in the journal. The engine's threads do it
+    /// side by side. The marks are left for [`Tables::flush`].
+    pub(crate) fn begin_flush(&self) -> fjall::Result<()> {
+        self.keyspaces.iter().skip(1).try_for_each(|(_, keyspace)| keyspace.rotate_memtable().map(drop))
+    }
+
     /// Writes to files what is only in memory and in the journal, so that the next start replays
     /// nothing. The marks come last, because each journal has some: as long as they are in the
     /// journals alone, all of these are needed. Fails if a file cannot be written; the journal then
     /// still holds what is in no file.
     pub(crate) fn flush(&self) -> fjall::Result<()> {
-        for (_, keyspace) in self.keyspaces.iter().rev() {
-            keyspace.rotate_memtable()?;
-            // fjall's own wait never ends after the thread that writes the file has failed.
-            while keyspace.sealed_memtable_count() > 0 {
-                self.database.persist(PersistMode::Buffer)?;
-                thread::sleep(FLUSH_POLL);
-            }
-        }
+        self.begin_flush()?;
+        self.wait_until_flushed()?;
+        self.marks().rotate_memtable()?;
+        self.wait_until_flushed()?;
         let mut recorder = self.recorder.lock();
         self.database.persist(PersistMode::SyncAll)?;
         recorder.end(self.database.visible_seqno(), self);
+        Ok(())
+    }
+
+    /// Waits until no memtable waits to be written. fjall's own wait never ends after the thread that
+    /// writes the file has failed.
+    fn wait_until_flushed(&self) -> fjall::Result<()> {
+        while self.is_flushing() {
+            self.database.persist(PersistMode::Buffer)?;
+            thread::sleep(FLUSH_POLL);
+        }
         Ok(())
     }
 }

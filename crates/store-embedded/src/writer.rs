@@ -1,6 +1,6 @@
 //! Writes to one lane: the queue in front of its committer, and whether it still accepts writes.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -27,7 +27,9 @@ pub(crate) struct Writer {
     waiting_room: Arc<Semaphore>,
     waiting_room_permits: usize,
     poison: Poison,
-    committer: Mutex<Option<JoinHandle<()>>>,
+    /// Only the thread keeps it, so that the database closes once that has ended.
+    committer: Weak<Committer>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     max_queue_age: Duration,
 }
 
@@ -42,7 +44,9 @@ impl Writer {
     ) -> std::io::Result<Self> {
         let queue = Arc::new(Queue::new(options.max_queue_age));
         let poison: Poison = Arc::new(OnceLock::new());
-        let committer = Committer { lane, tables, queue: queue.clone(), room, poison: poison.clone(), clock };
+        let due = Mutex::new(None);
+        let committer =
+            Arc::new(Committer { lane, tables, queue: queue.clone(), room, poison: poison.clone(), clock, due });
         let most = permits(options.max_queued_bytes);
         Ok(Self {
             lane,
@@ -50,7 +54,8 @@ impl Writer {
             waiting_room: Arc::new(Semaphore::new(most)),
             waiting_room_permits: most,
             poison,
-            committer: Mutex::new(Some(committer.spawn()?)),
+            committer: Arc::downgrade(&committer),
+            thread: Mutex::new(Some(committer.spawn()?)),
             max_queue_age: options.max_queue_age,
         })
     }
@@ -74,6 +79,12 @@ impl Writer {
     /// Fails if the committer would refuse the write in any case.
     pub(crate) fn check_poison(&self) -> StoreResult<()> {
         self.poison().map_or(Ok(()), |reason| Err(poisoned(self.lane, reason)))
+    }
+
+    /// Applies a plan on this thread, unless it would have to wait for something: then `None`. The
+    /// caller keeps the store open meanwhile.
+    pub(crate) fn commit_here(&self, deadline: Deadline, plan: &Plan) -> Option<StoreResult<Outcome>> {
+        self.committer.upgrade()?.commit_here(deadline, plan)
     }
 
     /// Sends a plan to the committer, which applies it.
@@ -102,8 +113,8 @@ impl Writer {
     /// Ends the committer after the lists in its queue.
     pub(crate) fn end(&self) {
         self.queue.close();
-        if let Some(committer) = self.committer.lock().take()
-            && committer.join().is_err()
+        if let Some(thread) = self.thread.lock().take()
+            && thread.join().is_err()
         {
             tracing::error!(lane = %self.lane, "the committer thread panicked");
         }
@@ -123,7 +134,7 @@ fn permits(bytes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use store::{NewRow, Step, SystemClock, Table};
+    use store::{NewRow, Step, SystemClock, Table, UnixMillis};
 
     use super::*;
     use crate::opening::record::RecordFile;
@@ -134,13 +145,26 @@ mod tests {
     /// The longest time that a test waits.
     const PATIENCE: Duration = Duration::from_secs(60);
 
+    /// A clock that fails.
+    struct Broken;
+
+    impl Clock for Broken {
+        fn now(&self) -> UnixMillis {
+            panic!("the clock is broken")
+        }
+    }
+
     fn started() -> (tempfile::TempDir, std::path::PathBuf, Writer) {
+        started_with(Arc::new(SystemClock))
+    }
+
+    fn started_with(clock: Arc<dyn Clock>) -> (tempfile::TempDir, std::path::PathBuf, Writer) {
         let folder = tempfile::tempdir().unwrap();
         let (database, options) = (folder.path().join(LANE.name()), EmbeddedOptions::default());
         Tables::make(&database, LANE, &options.of_lane(LANE)).unwrap();
         let tables = Arc::new(Tables::open(&database, LANE, &options.of_lane(LANE), None).unwrap());
         let room = Arc::new(Room::new(folder.path().to_path_buf(), 0));
-        let writer = Writer::start(LANE, tables, room, Arc::new(SystemClock), &options).unwrap();
+        let writer = Writer::start(LANE, tables, room, clock, &options).unwrap();
         (folder, database, writer)
     }
 
@@ -171,6 +195,56 @@ mod tests {
         is_synced(&database, 1).await;
         put(&writer, "b", Duration::from_millis(20)).await;
         is_synced(&database, 2).await;
+    }
+
+    #[tokio::test]
+    async fn a_write_on_the_thread_of_its_caller_is_synced_in_time_and_none_is_made_after_the_end() {
+        let (_folder, database, writer) = started();
+        let here = |key: &'static str, sync_delay: Duration| {
+            let rows = vec![NewRow::new("", "v")];
+            let steps = vec![Step::Put { table: Table::Records, partition: key.into(), rows }];
+            let plan = Plan::new(steps).unwrap().synced_within(sync_delay);
+            writer.commit_here(Deadline::within(PATIENCE), &plan).map(|answer| answer.unwrap().is_applied())
+        };
+        let until_here = async |key: &'static str, sync_delay: Duration| {
+            let began = Instant::now();
+            // The other thread may be about to wait for lists.
+            while here(key, sync_delay) != Some(true) {
+                assert!(began.elapsed() < PATIENCE, "it is left to the other thread");
+                tokio::task::yield_now().await;
+            }
+        };
+        let late = Duration::from_secs(3_600);
+        assert_eq!(here("a", Duration::ZERO), None, "it would wait for a sync");
+        until_here("b", late).await;
+        assert_eq!(synced(&database), 0);
+        // The other thread waits for the first sync, or is about to.
+        until_here("c", Duration::from_millis(20)).await;
+        is_synced(&database, 2).await;
+        put(&writer, "d", Duration::ZERO).await;
+        assert_eq!(synced(&database), 3);
+        until_here("e", late).await;
+        assert_eq!(synced(&database), 3);
+        writer.end();
+        assert_eq!(synced(&database), 4);
+        assert_eq!(here("f", late), None);
+    }
+
+    #[tokio::test]
+    async fn a_lane_refuses_writes_after_one_has_failed_on_the_thread_of_its_caller() {
+        let (_folder, _database, writer) = started_with(Arc::new(Broken));
+        let plan = Plan::of(LANE, Vec::new()).synced_within(Duration::from_secs(3_600));
+        let began = Instant::now();
+        let answer = loop {
+            match writer.commit_here(Deadline::within(PATIENCE), &plan) {
+                Some(answer) => break answer,
+                // The other thread may be about to wait for lists.
+                None => assert!(began.elapsed() < PATIENCE, "it is left to the other thread"),
+            }
+            tokio::task::yield_now().await;
+        };
+        assert!(matches!(answer, Ok(Outcome::Unknown { .. })), "{answer:?}");
+        assert!(matches!(writer.check_poison(), Err(StoreError::Poisoned(_))));
     }
 
     #[tokio::test]

@@ -185,9 +185,7 @@ pub(super) fn get_many(draft: &mut Draft, words: Words<'_>) -> CommandResult<Rep
 
 pub(super) fn get_all(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
     words.end()?;
-    let named =
-        |(name, attribute): (&Bytes, &Attribute)| (Reply::Bytes(name.clone()), Reply::Bytes(attribute.value.clone()));
-    Ok(Reply::Map(draft.attributes()?.map(|found| found.iter().map(named).collect()).unwrap_or_default()))
+    Ok(Reply::Attributes(Box::new(draft.take_attributes()?.unwrap_or_default())))
 }
 
 pub(super) fn names(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {

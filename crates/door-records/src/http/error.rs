@@ -9,6 +9,7 @@ use store::StoreError;
 use thiserror::Error;
 
 use crate::admission::NoPlace;
+use crate::meters::Outcome;
 use crate::pattern::LongPattern;
 
 /// Why a request is refused.
@@ -80,12 +81,12 @@ impl HttpError {
     }
 
     /// What metrics call it.
-    pub(super) fn outcome(&self) -> &'static str {
+    pub(super) fn outcome(&self) -> Outcome {
         match self.reason() {
-            Reason::DEADLINE => "deadline",
-            Reason::OVERLOADED => "overloaded",
-            Reason::UNKNOWN_OUTCOME => "unknown",
-            _ => "refused",
+            Reason::DEADLINE => Outcome::Deadline,
+            Reason::OVERLOADED => Outcome::Overloaded,
+            Reason::UNKNOWN_OUTCOME => Outcome::Unknown,
+            _ => Outcome::Refused,
         }
     }
 

@@ -20,8 +20,9 @@ use super::asking::Asking;
 use super::error::HttpError;
 use super::{LINES, line};
 use crate::Door;
+use crate::meters::Outcome;
 use crate::pattern::Pattern;
-use crate::run::{READ_AT_ONCE, note};
+use crate::run::READ_AT_ONCE;
 
 /// Ids of a page.
 const PAGE_IDS: usize = 1_000;
@@ -58,10 +59,10 @@ pub(super) async fn list(
     listing: Result<Query<Listing>, QueryRejection>,
 ) -> Response {
     let begun = match listing {
-        Ok(Query(listing)) => Walk::begin(door, &asking, listing).await,
+        Ok(Query(listing)) => Walk::begin(door.clone(), &asking, listing).await,
         Err(error) => Err(HttpError::Malformed(error.body_text())),
     };
-    note(begun.as_ref().map_or_else(HttpError::outcome, |_| "answered"), false, asking.began);
+    door.note(begun.as_ref().map_or_else(HttpError::outcome, |_| Outcome::Answered), false, asking.began);
     match begun {
         Ok((first, walk)) => ([(header::CONTENT_TYPE, LINES)], Body::from_stream(pages(first, walk))).into_response(),
         Err(error) => error.into_response(),

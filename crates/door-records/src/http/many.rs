@@ -23,7 +23,7 @@ use super::json::{self, Wanted};
 use super::line::{self, Asked, Asks};
 use super::spooled::{self, Answered};
 use crate::Door;
-use crate::run::note;
+use crate::meters::Outcome;
 
 /// Lines that are at work at the same time: changes share their syncs.
 const AT_ONCE: usize = 64;
@@ -55,8 +55,8 @@ struct Answering {
 }
 
 /// The answer to a line that is not understood, or cannot be held. It is counted.
-fn refused(error: &HttpError, writes: bool, began: Instant) -> String {
-    note(error.outcome(), writes, began);
+fn refused(door: &Door, error: &HttpError, writes: bool, began: Instant) -> String {
+    door.note(error.outcome(), writes, began);
     line::refused(None, error)
 }
 
@@ -69,10 +69,10 @@ pub(super) async fn get(State(door): State<Arc<Door>>, asking: Asking, body: Bod
 async fn read(door: Arc<Door>, Line { text, began, deadline, mut share }: Line) -> Answered {
     let (id, wanted) = match json::read::<Asked>(&text) {
         Ok(asked) => asked.parts(),
-        Err(error) => return Answered::within(refused(&error, false, began), share),
+        Err(error) => return Answered::within(refused(&door, &error, false, began), share),
     };
     let found = found(&door, deadline, (&id, &wanted), &mut share).await;
-    note(found.as_ref().map_or_else(HttpError::outcome, |_| "answered"), false, began);
+    door.note(found.as_ref().map_or_else(HttpError::outcome, |_| Outcome::Answered), false, began);
     Answered::within(found.unwrap_or_else(|error| line::refused(Some(&id), &error)), share)
 }
 
@@ -101,10 +101,10 @@ pub(super) async fn write(State(door): State<Arc<Door>>, asking: Asking, body: B
 async fn change(door: Arc<Door>, Line { text, began, deadline, share }: Line) -> Answered {
     let (id, change, conditions) = match json::read::<Asks>(&text).and_then(Asks::parts) {
         Ok(parts) => parts,
-        Err(error) => return Answered::within(refused(&error, true, began), share),
+        Err(error) => return Answered::within(refused(&door, &error, true, began), share),
     };
     let changed = door.apply(deadline, &id, &change, &conditions).await;
-    note(changed.as_ref().map_or_else(HttpError::outcome, |_| "answered"), true, began);
+    door.note(changed.as_ref().map_or_else(HttpError::outcome, |_| Outcome::Answered), true, began);
     let answer = match changed {
         Ok(changed) => line::changed(&id, &changed),
         Err(error) => line::refused(Some(&id), &error),
@@ -117,7 +117,7 @@ fn each(door: Arc<Door>, asking: Asking, body: Body, answering: Answering) -> Re
     let share = match door.memory.try_reserve(&asking.party, HELD_BYTES).map_err(HttpError::from) {
         Ok(share) => share,
         Err(error) => {
-            note(error.outcome(), answering.writes, asking.began);
+            door.note(error.outcome(), answering.writes, asking.began);
             return error.into_response();
         }
     };
@@ -159,7 +159,7 @@ fn answers(
         async move {
             match line {
                 Ok(line) => (answering.answer)(door, line).await,
-                Err((began, error)) => Answered::free(refused(&error, answering.writes, began)),
+                Err((began, error)) => Answered::free(refused(&door, &error, answering.writes, began)),
             }
         }
     });

@@ -24,7 +24,7 @@ use super::error::HttpError;
 use super::json::{self, Life, SentAttribute, SentAttributes, TextOr, Wanted};
 use crate::Door;
 use crate::answer::is_small;
-use crate::run::note;
+use crate::meters::Outcome;
 
 /// The header with the time at which the record expires, in milliseconds since the Unix epoch.
 const EXPIRES_AT: &str = "penates-expires-at";
@@ -122,7 +122,7 @@ pub(super) async fn get(
         Ok(Query(shown)) => sent(&door, &asking, &id.0, &shown, &headers).await,
         Err(error) => Err(error),
     };
-    note(sent.as_ref().map_or_else(HttpError::outcome, |_| "answered"), false, asking.began);
+    door.note(sent.as_ref().map_or_else(HttpError::outcome, |_| Outcome::Answered), false, asking.began);
     sent.into_response()
 }
 
@@ -255,7 +255,7 @@ async fn changing(
         door.apply(deadline, id, &change, headers).await
     };
     let changed = changed.await;
-    note(changed.as_ref().map_or_else(HttpError::outcome, |_| "answered"), true, asking.began);
+    door.note(changed.as_ref().map_or_else(HttpError::outcome, |_| Outcome::Answered), true, asking.began);
     match changed {
         Ok(changed) => {
             let mut response = changed.status().into_response();

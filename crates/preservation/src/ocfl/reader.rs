@@ -5,14 +5,14 @@
 //! refused. Objects are found by their declarations, whatever the layout is.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirEntry};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::inventory::{Inventory, Paths, Version, number};
 use crate::bagit::text::{Algorithm, is_inside};
-use crate::read::{ReadResult, digest_of, failed, invalid, read_small};
+use crate::read::{ReadError, ReadResult, digest_of, failed, invalid, read_small};
 
 /// The most bytes of an inventory.
 pub(super) const INVENTORY_BYTES_MAX: u64 = 256 << 20;
@@ -60,34 +60,34 @@ pub fn each_object(root: &Path, each: &mut dyn FnMut(&Path) -> ReadResult<()>) -
 /// The first one of `each`.
 pub fn each_object_or_wrong(root: &Path, each: &mut dyn FnMut(ReadResult<&Path>) -> ReadResult<()>) -> ReadResult<()> {
     let mut waiting = vec![(root.to_owned(), 0)];
+    // That of the last object. Others are likely to have the same one, and then need no further look.
+    let mut likely = OBJECTS[0];
     while let Some((folder, depth)) = waiting.pop() {
-        if OBJECTS.iter().any(|declaration| folder.join(declaration).exists()) {
+        if folder.join(likely).exists() {
             each(Ok(&folder))?;
             continue;
         }
-        if depth > 0 && fs::symlink_metadata(folder.join(INVENTORY)).is_ok() {
+        let Listed { declaration, has_inventory, has_file, folders, wrong } = match listed(&folder, depth) {
+            Ok(listed) => listed,
+            Err(error) => {
+                each(Err(error))?;
+                continue;
+            }
+        };
+        if let Some(declaration) = declaration {
+            likely = declaration;
+            each(Ok(&folder))?;
+            continue;
+        }
+        if depth > 0 && has_inventory {
             let why = format!("it has an inventory, and does not declare itself an object ({})", OBJECTS.join(" or "));
             each(Err(invalid(folder.display().to_string(), why)))?;
             continue;
         }
-        let entries = match fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) => {
-                each(Err(failed(&folder)(error)))?;
-                continue;
-            }
-        };
-        let mut has_file = false;
-        for entry in entries {
-            match within(&folder, depth, entry) {
-                Ok(Within::Folder(found, depth)) => waiting.push((found, depth)),
-                // One says enough of a folder.
-                Ok(Within::File) => has_file |= depth > 0,
-                Ok(Within::Extensions) => {}
-                Err(error) => each(Err(error))?,
-            }
-        }
-        if has_file {
+        waiting.extend(folders.into_iter().map(|folder| (folder, depth + 1)));
+        wrong.into_iter().try_for_each(|error| each(Err(error)))?;
+        // One says enough of a folder.
+        if depth > 0 && has_file {
             each(Err(invalid(folder.display().to_string(), "it has files, and is no object")))?;
         }
     }
@@ -95,26 +95,45 @@ pub fn each_object_or_wrong(root: &Path, each: &mut dyn FnMut(ReadResult<&Path>)
 }
 
 /// What is in a folder of a storage root.
-enum Within {
-    /// A folder, and how deep it is.
-    Folder(PathBuf, usize),
-    File,
-    /// The folder of extensions in the root.
-    Extensions,
+#[derive(Default)]
+struct Listed {
+    /// That of an object.
+    declaration: Option<&'static str>,
+    has_inventory: bool,
+    has_file: bool,
+    folders: Vec<PathBuf>,
+    /// What is wrong with the rest.
+    wrong: Vec<ReadError>,
 }
 
-/// What an entry of a folder is that is so deep.
-fn within(folder: &Path, depth: usize, entry: io::Result<DirEntry>) -> ReadResult<Within> {
-    let entry = entry.map_err(failed(folder))?;
-    let shown = entry.path().display().to_string();
-    let kind = entry.file_type().map_err(failed(folder))?;
-    match () {
-        () if kind.is_symlink() => Err(invalid(shown, "links are not followed")),
-        () if depth >= DEPTH_MAX => Err(invalid(shown, "folders are nested too deep")),
-        () if !kind.is_dir() => Ok(Within::File),
-        () if depth == 0 && entry.file_name() == "extensions" => Ok(Within::Extensions),
-        () => Ok(Within::Folder(entry.path(), depth + 1)),
+/// Lists a folder of a storage root, which is so deep.
+fn listed(folder: &Path, depth: usize) -> ReadResult<Listed> {
+    let mut listed = Listed::default();
+    for entry in fs::read_dir(folder).map_err(failed(folder))? {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => {
+                listed.wrong.push(failed(folder)(error));
+                continue;
+            }
+        };
+        let name = entry.file_name();
+        let declared = OBJECTS.into_iter().find(|declaration| name == *declaration);
+        // It may be a link to nothing.
+        listed.declaration = listed.declaration.or(declared.filter(|_| entry.path().exists()));
+        listed.has_inventory |= name == INVENTORY;
+        let wrong = |why: &str| invalid(entry.path().display().to_string(), why);
+        match entry.file_type() {
+            Err(error) => listed.wrong.push(failed(folder)(error)),
+            Ok(kind) if kind.is_symlink() => listed.wrong.push(wrong("links are not followed")),
+            Ok(_) if depth >= DEPTH_MAX => listed.wrong.push(wrong("folders are nested too deep")),
+            Ok(kind) if !kind.is_dir() => listed.has_file = true,
+            // That of extensions in the root.
+            Ok(_) if depth == 0 && name == "extensions" => {}
+            Ok(_) => listed.folders.push(entry.path()),
+        }
     }
+    Ok(listed)
 }
 
 /// An object with an inventory that makes sense.
@@ -157,6 +176,12 @@ impl Object {
     /// # Errors
     /// [`ReadError`](crate::read::ReadError) that names the object.
     pub fn open_with_mutable_head(folder: &Path) -> ReadResult<Self> {
+        Self::open_calling(folder, |_| ())
+    }
+
+    /// The same. `before_head` is called with the folder of the inventory of a mutable head, if there is
+    /// one, before that is read.
+    fn open_calling(folder: &Path, before_head: impl FnOnce(&Path)) -> ReadResult<Self> {
         let committed = Self::read(folder, folder)?;
         let head = folder.join(MUTABLE_HEAD);
         if !head.exists() {
@@ -167,8 +192,10 @@ impl Object {
         let is_of_this = said(&sidecar)? == committed.digest;
         // Only one of the two inventories is in memory.
         drop(committed);
+        let within = head.join("head");
+        before_head(&within);
         match is_of_this {
-            true => Self::read(folder, &head.join("head")),
+            true => Self::read(folder, &within),
             false => Err(invalid(folder.display().to_string(), "its mutable head belongs to another version of it")),
         }
     }
@@ -181,8 +208,12 @@ impl Object {
     /// [`ReadError`](crate::read::ReadError) that names the object.
     pub fn in_turn<T>(folder: &Path, with: impl FnOnce(&Self) -> T) -> ReadResult<T> {
         // It protects nothing that a panic could leave half done.
-        let _turn = has_long_inventory(folder).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(with(&Self::open_with_mutable_head(folder)?))
+        let wait = |at: &Path| has_long_inventory(at).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut turn = wait(folder);
+        let object = Self::open_calling(folder, |head| turn = turn.take().or_else(|| wait(head)))?;
+        let done = with(&object);
+        drop((object, turn));
+        Ok(done)
     }
 
     /// Reads the inventory in a folder of the object in a folder.
@@ -217,9 +248,9 @@ impl Object {
     pub fn inventory_digest(folder: &Path) -> ReadResult<String> {
         let head = folder.join(MUTABLE_HEAD).join("head");
         let at = if head.exists() { head } else { folder.to_owned() };
-        let sidecar = ["sha512", "sha256"].map(|algorithm| at.join(format!("{INVENTORY}.{algorithm}")));
-        let sidecar = sidecar.iter().find(|sidecar| sidecar.exists()).unwrap_or(&sidecar[0]);
-        said(sidecar)
+        let [usual, other] = ["sha512", "sha256"].map(|algorithm| at.join(format!("{INVENTORY}.{algorithm}")));
+        let digest = said(&usual);
+        if is_missing(&digest) && other.exists() { said(&other) } else { digest }
     }
 
     /// Whether it has a mutable head.
@@ -271,26 +302,47 @@ impl Object {
     /// # Errors
     /// [`ReadError`](crate::read::ReadError) that names the file.
     pub fn check_files(&self) -> ReadResult<()> {
-        let mut known = BTreeSet::new();
+        let mut found = self.content_files()?;
         for (digest, paths) in &self.inventory.manifest {
             for path in paths {
                 let place = self.folder.join(path);
-                let shown = place.display().to_string();
-                self.refuse_links(path)?;
-                if hex::encode(digest_of(&place, self.algorithm)?) != *digest {
-                    return Err(invalid(shown, "its bytes have another digest than the inventory says"));
+                // Those of a mutable head are elsewhere.
+                if found.remove(&place) != Some(true) {
+                    self.refuse_links(path)?;
                 }
-                known.insert(place);
+                if hex::encode(digest_of(&place, self.algorithm)?) != *digest {
+                    let why = "its bytes have another digest than the inventory says";
+                    return Err(invalid(place.display().to_string(), why));
+                }
             }
         }
+        found.keys().next().map_or(Ok(()), |place| Err(unlisted(place)))
+    }
+
+    /// What is in the folders of contents besides folders, each with whether it is a plain file. No
+    /// symbolic link leads to any of it. It is not more than the inventory lists.
+    fn content_files(&self) -> ReadResult<BTreeMap<PathBuf, bool>> {
+        let content = self.inventory.content_directory.as_deref().unwrap_or("content");
+        let listed = || self.inventory.manifest.values().flatten();
+        let most = listed().count();
+        let mut files = BTreeMap::new();
+        let mut each = |place: PathBuf, is_plain: bool| {
+            files.insert(place, is_plain);
+            if files.len() <= most {
+                return Ok(());
+            }
+            let listed: BTreeSet<_> = listed().map(|path| self.folder.join(path)).collect();
+            files.keys().find(|place| !listed.contains(*place)).map_or(Ok(()), |place| Err(unlisted(place)))
+        };
         for name in self.inventory.versions.keys() {
-            let content = self.inventory.content_directory.as_deref().unwrap_or("content");
-            each_file(&self.folder.join(name).join(content), &mut |place| match known.contains(place) {
-                true => Ok(()),
-                false => Err(invalid(place.display().to_string(), "the inventory does not list it")),
-            })?;
+            match self.refuse_links(&format!("{name}/{content}")) {
+                Ok(()) => each_file(self.folder.join(name).join(content), &mut each)?,
+                // The version has no files of its own.
+                missing if is_missing(&missing) => {}
+                wrong => wrong?,
+            }
         }
-        Ok(())
+        Ok(files)
     }
 
     /// Refuses a path with a symbolic link in it.
@@ -307,11 +359,20 @@ impl Object {
     }
 }
 
-/// Whether an inventory of the object in a folder is long: its own, or that of its mutable head.
+/// The error about a file that no inventory lists.
+fn unlisted(place: &Path) -> ReadError {
+    invalid(place.display().to_string(), "the inventory does not list it")
+}
+
+/// Whether the inventory in a folder is long.
 fn has_long_inventory(folder: &Path) -> bool {
-    let head = folder.join(MUTABLE_HEAD).join("head");
     let is_long = |file: fs::Metadata| file.len() > SHARED_INVENTORY_BYTES_MAX;
-    [folder, head.as_path()].into_iter().any(|at| fs::symlink_metadata(at.join(INVENTORY)).is_ok_and(is_long))
+    fs::symlink_metadata(folder.join(INVENTORY)).is_ok_and(is_long)
+}
+
+/// Whether a file is not there.
+fn is_missing<T>(read: &ReadResult<T>) -> bool {
+    matches!(read, Err(ReadError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound)
 }
 
 /// The digest in a sidecar.
@@ -375,16 +436,16 @@ fn lowered(paths: Paths) -> Result<Paths, String> {
     }
 }
 
-/// Calls `each` with each file below a folder, if the folder is there.
-fn each_file(folder: &Path, each: &mut dyn FnMut(&Path) -> ReadResult<()>) -> ReadResult<()> {
-    let mut waiting = Vec::new();
-    waiting.extend(folder.exists().then(|| folder.to_owned()));
+/// Calls `each` with each file below a folder, and with whether it is a plain file. Links are files.
+fn each_file(folder: PathBuf, each: &mut dyn FnMut(PathBuf, bool) -> ReadResult<()>) -> ReadResult<()> {
+    let mut waiting = vec![folder];
     while let Some(folder) = waiting.pop() {
         for entry in fs::read_dir(&folder).map_err(failed(&folder))? {
             let entry = entry.map_err(failed(&folder))?;
-            match entry.file_type().map_err(failed(&folder))?.is_dir() {
+            let kind = entry.file_type().map_err(failed(&folder))?;
+            match kind.is_dir() {
                 true => waiting.push(entry.path()),
-                false => each(&entry.path())?,
+                false => each(entry.path(), kind.is_file())?,
             }
         }
     }

@@ -111,6 +111,11 @@ fn files_that_are_changed_missing_added_or_linked_are_refused() {
     refused(&root_place, "neither a file nor a folder");
 
     let (folder, root_place, object) = root();
+    fs::rename(object.join("v2"), folder.path().join("v2")).unwrap();
+    symlink(folder.path().join("v2"), object.join("v2")).unwrap();
+    refused(&root_place, "neither a file nor a folder");
+
+    let (folder, root_place, object) = root();
     fs::rename(&object, folder.path().join("object")).unwrap();
     symlink(folder.path().join("object"), &object).unwrap();
     refused(&root_place, "links are not followed");
@@ -208,6 +213,38 @@ fn an_object_that_lost_its_declaration_and_files_that_are_in_no_object_are_named
     });
     each.unwrap();
     assert_eq!(found, (1, 1));
+}
+
+#[test]
+fn objects_of_both_versions_of_ocfl_are_found_side_by_side_and_a_link_to_nothing_declares_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["a", "b", "c", "d"];
+    for (n, name) in names.into_iter().enumerate() {
+        let object = folder.path().join("0").join(name);
+        fs::create_dir_all(object.join("v1")).unwrap();
+        fs::write(object.join(format!("0=ocfl_object_1.{}", n % 2)), "").unwrap();
+        fs::write(object.join("inventory.json"), "").unwrap();
+    }
+    let found = || {
+        let (mut objects, mut wrong) = (Vec::new(), Vec::new());
+        let each = each_object_or_wrong(folder.path(), &mut |object| {
+            match object {
+                Ok(object) => objects.push(object.file_name().unwrap().to_str().unwrap().to_owned()),
+                Err(error) => wrong.push(error.to_string()),
+            }
+            Ok(())
+        });
+        each.unwrap();
+        objects.sort();
+        (objects, wrong)
+    };
+    assert_eq!(found(), (names.map(str::to_owned).to_vec(), Vec::new()));
+    let declaration = folder.path().join("0/c/0=ocfl_object_1.0");
+    fs::remove_file(&declaration).unwrap();
+    symlink("nothing", declaration).unwrap();
+    let (objects, wrong) = found();
+    assert_eq!(objects, ["a", "b", "d"]);
+    assert!(wrong.len() == 1 && wrong[0].contains("does not declare itself an object"), "{wrong:?}");
 }
 
 #[test]

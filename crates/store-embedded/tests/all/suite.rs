@@ -6,6 +6,12 @@ mod bare {
     store::engine_suite!(Embedded::bare());
 }
 
+mod of_loads {
+    use crate::support::Embedded;
+
+    store::behaviour_suite!(Embedded::of_loads());
+}
+
 mod within_limited {
     use std::sync::Arc;
 

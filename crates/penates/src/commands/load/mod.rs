@@ -172,7 +172,8 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
         let Loaded { counts, failed } = timeline::load(archive, &loader, shown, &report).await?;
         let mut lines = Vec::new();
         if let Root::Fedora(root) = &root {
-            let verified = timeline::verify(archive, &loader, failed, &report).await?;
+            let is_here = reached.holds_folder();
+            let verified = timeline::verify(archive, &loader, is_here, failed, &report).await?;
             lines.push(format!("verified {verified} resources with all of their versions"));
             lines.extend(fedora::keep_acls(root, &loader, &report).await?);
             root.clone().note_changes(report.clone()).await?;

@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use preservation::bagit::text::Algorithm;
 use preservation::dspace::Packed;
+use preservation::read::at_most;
 use tokio::fs::File;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -125,11 +126,11 @@ fn unpacked(file: Packed) -> Body {
 /// The bytes of a file; `None` if it has more than so many.
 fn short(place: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let file = fs::File::open(place)?;
-    if file.metadata()?.len() > bytes_max {
+    let len_bytes = file.metadata()?.len();
+    if len_bytes > bytes_max {
         return Ok(None);
     }
-    let mut bytes = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    let bytes = at_most(file, len_bytes, bytes_max)?;
     Ok((bytes.len() as u64 <= bytes_max).then_some(bytes))
 }
 

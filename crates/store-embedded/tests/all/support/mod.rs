@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use store::suite::{Damaging, Reopening, Subject};
@@ -35,6 +36,15 @@ impl Embedded {
     /// A fresh store.
     pub fn bare() -> Self {
         Self::wrapped(|store| store)
+    }
+
+    /// A fresh store that lets all syncs wait. Callers write small lists on their own threads.
+    pub fn of_loads() -> Self {
+        let folder = folder();
+        let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
+        let options = EmbeddedOptions { sync_delay: Duration::from_secs(3_600), ..options() };
+        let store = EmbeddedStore::open(folder.path(), options, clock.clone()).unwrap();
+        Self { folder, clock, wrap: |store| store, store }
     }
 }
 

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use anyhow::{Context, anyhow};
@@ -41,7 +41,7 @@ pub use statements::{cleaned, read as read_statements};
 /// Objects that are looked at to find out whether a storage root is Fedora's.
 const LOOKED_AT_MAX: usize = 100;
 
-/// Objects that were found and wait to be checked.
+/// Objects that were found and wait to be looked at.
 const FOUND_AHEAD: usize = 256;
 
 /// A checked storage root of Fedora.
@@ -102,22 +102,12 @@ impl Checking {
     fn check(self, folder: PathBuf) -> anyhow::Result<FedoraRoot> {
         // Its length grows as objects are found.
         let bar = progress::objects(Some(0));
-        let (sender, places) = sync_channel(FOUND_AHEAD);
+        let wrong = |error: ReadError| self.wrong(What::Damaged, &folder, &error.into());
         let check = |place: Arc<Path>| {
             let object = self.object(&place).map_err(|error| self.wrong(What::Damaged, &place, &error));
-            bar.inc(1);
             (place, object.ok().flatten())
         };
-        let (found, checked) = thread::scope(|scope| {
-            let finding = scope.spawn(|| self.find(&folder, &bar, sender));
-            // Nearly all of it is digests, so each processor takes objects, while others are still found.
-            let checked: Vec<_> = places.into_iter().par_bridge().map(check).collect();
-            match finding.join() {
-                Ok(found) => (found, checked),
-                Err(panic) => resume_unwind(panic),
-            }
-        });
-        found.with_context(|| folder.display().to_string())?;
+        let checked = each_at_once(&folder, &bar, wrong, check).with_context(|| folder.display().to_string())?;
         bar.finish_and_clear();
         let (mut all, mut acls) = (Vec::new(), Vec::new());
         let mut inventories = HashMap::with_capacity(checked.len());
@@ -132,21 +122,6 @@ impl Checking {
         let found = self.without_doubles(all);
         note_containers(&found, &self.report);
         Ok(FedoraRoot { folder, archive: Arc::new(Archive::of(found)?), acls: acls::ordered(acls), inventories })
-    }
-
-    /// Finds all objects in a folder. The list of them ends with this.
-    fn find(&self, folder: &Path, bar: &ProgressBar, found: SyncSender<Arc<Path>>) -> ReadResult<()> {
-        each_object_or_wrong(folder, &mut |object| {
-            match object {
-                Ok(place) => {
-                    bar.inc_length(1);
-                    // Nobody takes it if a check has panicked.
-                    found.send(place.into()).map_err(|_| ReadError::Stopped)?;
-                }
-                Err(error) => self.wrong(What::Damaged, folder, &error.into()),
-            }
-            Ok(())
-        })
     }
 
     fn wrong(&self, what: What, place: &Path, error: &anyhow::Error) {
@@ -293,28 +268,60 @@ fn check_statements(versions: &[ArchivedVersion], algorithm: Algorithm) -> anyho
 impl FedoraRoot {
     /// Reports objects that have changed since they were checked, and new ones: Fedora still runs.
     pub async fn note_changes(self: Arc<Self>, report: Arc<Report>) -> anyhow::Result<()> {
-        let changed = spawn_blocking(move || {
-            each_object_or_wrong(&self.folder, &mut |object| {
-                // What is wrong was reported by the check.
-                let Ok(folder) = object else { return Ok(()) };
-                let why = match self.inventories.get(folder) {
-                    Some(None) => return Ok(()),
-                    Some(Some(digest)) => {
-                        let now = Object::inventory_digest(folder);
-                        if now.is_ok_and(|now| now == *digest) {
-                            return Ok(());
-                        }
-                        "it has changed since it was read"
-                    }
+        let noted = spawn_blocking(move || {
+            let note = |folder: Arc<Path>| {
+                let why = match self.inventories.get(&folder) {
+                    Some(None) => return,
+                    Some(Some(read)) if Object::inventory_digest(&folder).is_ok_and(|now| now == *read) => return,
+                    Some(Some(_)) => "it has changed since it was read",
                     None => "it is new",
                 };
-                report.object(What::Changed, folder, why);
-                Ok(())
-            })
+                report.object(What::Changed, &folder, why);
+            };
+            // What is wrong was reported by the check.
+            each_at_once(&self.folder, &ProgressBar::hidden(), |_| (), note)
         });
-        let changed: ReadResult<()> = changed.await?;
-        Ok(changed?)
+        noted.await??;
+        Ok(())
     }
+}
+
+/// Calls `each` with each object in a storage root, on all processors, while others are still found.
+/// `wrong` learns what is wrong with folders.
+fn each_at_once<T: Send>(
+    folder: &Path,
+    bar: &ProgressBar,
+    wrong: impl Fn(ReadError) + Send,
+    each: impl Fn(Arc<Path>) -> T + Send + Sync,
+) -> ReadResult<Vec<T>> {
+    let (sender, places) = sync_channel::<Arc<Path>>(FOUND_AHEAD);
+    // The list of places ends with it.
+    let find = move || {
+        each_object_or_wrong(folder, &mut |object| {
+            match object {
+                Ok(place) => {
+                    bar.inc_length(1);
+                    // Nobody takes it if another thread has panicked.
+                    sender.send(place.into()).map_err(|_| ReadError::Stopped)?;
+                }
+                Err(error) => wrong(error),
+            }
+            Ok(())
+        })
+    };
+    let each = |place: Arc<Path>| {
+        let done = each(place);
+        bar.inc(1);
+        done
+    };
+    thread::scope(|scope| {
+        let finding = scope.spawn(find);
+        let done: Vec<T> = places.into_iter().par_bridge().map(each).collect();
+        match finding.join() {
+            Ok(found) => found.map(|()| done),
+            Err(panic) => resume_unwind(panic),
+        }
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Statements that Fedora stores, as a client would send them.
 
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
@@ -9,6 +8,7 @@ use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use preservation::about::About;
 use preservation::fedora::{REPOSITORY, ROOT};
+use preservation::read::at_most;
 use rdf::{Graph, NamedNode, NamedOrBlankNode, Term, Triple};
 
 use super::super::loader::{DESCRIPTION_BYTES_MAX, parsed};
@@ -40,10 +40,10 @@ pub fn read(place: &Path) -> anyhow::Result<Vec<u8>> {
     let file = File::open(place).with_context(named)?;
     let is_short = |len_bytes: u64| len_bytes <= DESCRIPTION_BYTES_MAX;
     let too_long = || format!("its statements have more than {DESCRIPTION_BYTES_MAX} bytes");
-    ensure!(is_short(file.metadata().with_context(named)?.len()), too_long());
-    let mut statements = Vec::new();
+    let len_bytes = file.metadata().with_context(named)?.len();
+    ensure!(is_short(len_bytes), too_long());
     // It may grow meanwhile.
-    file.take(DESCRIPTION_BYTES_MAX + 1).read_to_end(&mut statements).with_context(named)?;
+    let statements = at_most(file, len_bytes, DESCRIPTION_BYTES_MAX).with_context(named)?;
     ensure!(is_short(statements.len() as u64), too_long());
     Ok(statements)
 }

@@ -96,8 +96,14 @@ impl Changes {
 
     /// How many bytes the file with the statements of a version has, as far as that is known.
     pub fn statements_len_bytes(&self, version: usize) -> u64 {
-        let file = self.archived(version).ok().and_then(|state| fs::metadata(&state.statements.place).ok());
+        let state = self.archived(version).ok().filter(|state| self.has_statements(state));
+        let file = state.and_then(|state| fs::metadata(&state.statements.place).ok());
         file.map_or(0, |file| file.len())
+    }
+
+    /// Whether a state has statements. Most bytes have none, and an empty file need not be looked at.
+    fn has_statements(&self, state: &ArchivedState) -> bool {
+        state.statements.digest != digest(self.algorithm, &[])
     }
 
     fn archived(&self, version: usize) -> anyhow::Result<&ArchivedState> {
@@ -118,8 +124,7 @@ impl Changes {
     /// The statements of a state, as they are stored here.
     fn statements(&self, state: &ArchivedState, loader: &Loader) -> anyhow::Result<Statements> {
         let ArchivedState { about, statements, .. } = state;
-        // Most bytes have none, and an empty file need not be read.
-        if statements.digest == digest(self.algorithm, &[]) {
+        if !self.has_statements(state) {
             return Ok(Statements::Moved(bytes::Bytes::new()));
         }
         let text = fedora::read_statements(&statements.place)?;

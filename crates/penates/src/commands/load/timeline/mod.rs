@@ -13,6 +13,7 @@ mod opened;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -21,7 +22,7 @@ use indicatif::ProgressBar;
 use jiff::Timestamp;
 use serde_json::json;
 use store::{Clock, ManualClock, SystemClock, UnixMillis};
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::loader::{Counts, IS_DELETED, Loader, Sent, State};
@@ -37,15 +38,19 @@ use archive::{Loading, Moment, What};
 use changes::{Change, Changes};
 pub use opened::{KEPT_BYTES_MAX, len_bytes_of};
 
-/// Tasks that verify resources, so that all processors work.
+/// Tasks that verify resources of a server, or of a store that is elsewhere: they wait for it.
 const VERIFIED_AT_ONCE: usize = 8;
 
+/// The greatest number in a store that this process has in a folder.
+const VERIFIED_HERE_MAX: usize = 32;
+
 /// Resources that are read together before they are verified: a thread that may wait for a disk is
-/// asked once for all of them.
+/// asked once for all of them. A task has twice as many in memory, those that it verifies and the
+/// next ones.
 const READ_TOGETHER: usize = 8;
 
 /// The most bytes of statements that are read in this way. Longer ones wait for their turn.
-const READ_TOGETHER_BYTES_MAX: u64 = 256 << 10;
+const READ_TOGETHER_BYTES_MAX: u64 = 128 << 10;
 
 /// What is known of the objects that were begun.
 #[derive(Default)]
@@ -188,17 +193,22 @@ pub struct Loaded {
 }
 
 /// Compares all versions that are there with those of an archive, except those of objects that failed.
-/// Returns how many resources are the same.
+/// `is_here`: whether this process has the store in a folder. Returns how many resources are the same.
 pub async fn verify(
     archive: &Arc<Archive>,
     loader: &Arc<Loader>,
+    is_here: bool,
     failed: HashSet<usize>,
     report: &Arc<Report>,
 ) -> anyhow::Result<u64> {
+    // A store here reads on the threads that ask, as many at once as there are processors. For more,
+    // other threads would read. Each holds statements in memory, so their number has an end.
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let at_once = if is_here { processors.min(VERIFIED_HERE_MAX) } else { VERIFIED_AT_ONCE };
     let bar = progress::verified(archive.len() as u64);
     let (archive, loader, report, next) = (archive.clone(), loader.clone(), report.clone(), AtomicUsize::new(0));
     let verifying = Arc::new(Verifying { archive, loader, failed, report, bar, next });
-    let tasks = (0..VERIFIED_AT_ONCE).map(|_| {
+    let tasks = (0..at_once).map(|_| {
         let task = AbortOnDropHandle::new(tokio::spawn(verifying.clone().work()));
         async move { task.await.unwrap_or_else(|error| Err(error.into())) }
     });
@@ -226,18 +236,19 @@ struct Expected {
     last: Option<anyhow::Result<State>>,
 }
 
+/// An object that was read, with what should be there of it; `None` if that is not verified.
+type Read = (usize, anyhow::Result<Option<Expected>>);
+
 impl Verifying {
     /// Verifies what no other task has taken, until nothing is left. Returns how many resources are the
     /// same.
     async fn work(self: Arc<Self>) -> anyhow::Result<u64> {
         let mut count = 0;
-        loop {
-            let first = self.next.fetch_add(READ_TOGETHER, Ordering::Relaxed);
-            if first >= self.archive.len() {
-                return Ok(count);
-            }
-            let reading = self.clone();
-            let read = spawn_blocking(move || reading.read(first)).await?;
+        let mut coming = self.read_next();
+        while let Some(reading) = coming {
+            let read = reading.await?;
+            // They are read while these are verified.
+            coming = self.read_next();
             for (object, expected) in read {
                 let verified = match expected {
                     Ok(Some(Expected { changes, last })) => changes.verify(&self.loader, last).await,
@@ -256,10 +267,18 @@ impl Verifying {
                 }
             }
         }
+        Ok(count)
+    }
+
+    /// Begins to read what no other task has taken; `None`: nothing is left.
+    fn read_next(self: &Arc<Self>) -> Option<JoinHandle<Vec<Read>>> {
+        let first = self.next.fetch_add(READ_TOGETHER, Ordering::Relaxed);
+        let reading = self.clone();
+        (first < self.archive.len()).then(|| spawn_blocking(move || reading.read(first)))
     }
 
     /// Reads the objects from `first` on that are verified together.
-    fn read(&self, first: usize) -> Vec<(usize, anyhow::Result<Option<Expected>>)> {
+    fn read(&self, first: usize) -> Vec<Read> {
         let objects = first..self.archive.len().min(first + READ_TOGETHER);
         let kept = objects.filter(|object| !self.failed.contains(object));
         kept.map(|object| (object, self.expected(object))).collect()
@@ -468,7 +487,7 @@ enum Began {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::thread::{self, ThreadId};
+    use std::thread::ThreadId;
 
     use axum::Router;
     use axum::extract::Request;
@@ -507,7 +526,7 @@ mod tests {
         load(&archive, &loader, None, &report).await.unwrap();
         let made = asked.lock().len();
         assert!(made >= archive.len(), "{made}");
-        verify(&archive, &loader, HashSet::new(), &report).await.unwrap();
+        verify(&archive, &loader, true, HashSet::new(), &report).await.unwrap();
         let asked = asked.lock();
         assert!(asked.len() > made);
         assert!(asked.iter().all(|(_, thread)| *thread != thread::current().id()));
@@ -517,7 +536,7 @@ mod tests {
     async fn each_resource_is_verified_once_except_those_that_failed() {
         let (_folder, archive, report) = checked().await;
         let (loader, asked) = loader();
-        let verified = verify(&archive, &loader, HashSet::from([1]), &report).await.unwrap();
+        let verified = verify(&archive, &loader, false, HashSet::from([1]), &report).await.unwrap();
         assert_eq!(verified, 0, "the server has no versions");
         let list = |object: usize| loader.base.versions(&archive.path(object, None));
         let mut expected: Vec<_> = (0..archive.len()).filter(|object| *object != 1).map(list).collect();
@@ -525,5 +544,29 @@ mod tests {
         expected.sort_unstable();
         lists.sort_unstable();
         assert_eq!(lists, expected);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_store_that_is_here_is_asked_by_as_many_at_once_as_there_are_processors() {
+        let (_folder, archive, report) = checked().await;
+        let (asking, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counts = (asking.clone(), most.clone());
+        let answer = move |_: Request| {
+            let (asking, most) = counts.clone();
+            async move {
+                most.fetch_max(asking.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                // Others ask meanwhile.
+                for _ in 0..10 {
+                    tokio::task::yield_now().await;
+                }
+                asking.fetch_sub(1, Ordering::SeqCst);
+                StatusCode::CREATED
+            }
+        };
+        let loader = Arc::new(Loader::of(Router::new().fallback(answer)));
+        verify(&archive, &loader, true, HashSet::new(), &report).await.unwrap();
+        let processors = thread::available_parallelism().unwrap().get();
+        let most = most.load(Ordering::SeqCst);
+        assert!((1..=processors).contains(&most), "{most}");
     }
 }
