@@ -32,6 +32,15 @@ impl Requester {
         }
     }
 
+    /// One name for the party of the client: it owns what clients of the party make.
+    pub fn owner(&self) -> String {
+        match self.party() {
+            Party::Token(name) => format!("{BY_TOKEN}{name}"),
+            Party::Network(address) => format!("address {address}"),
+            Party::Local => "local".to_owned(),
+        }
+    }
+
     /// One name for the same client over many requests: the token's name, or else the address.
     pub fn identity(&self) -> String {
         match (&self.name, self.address) {

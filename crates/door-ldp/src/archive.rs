@@ -10,6 +10,7 @@ use std::io;
 use axum::BoxError;
 use axum::body::Body;
 use axum::response::Response;
+use budget::Party;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use heads::ListToken;
@@ -28,9 +29,10 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::address::{Site, encoded};
 use crate::errors::LdpError;
 use crate::format::ZIP;
+use crate::held::share_max;
 use crate::query::{self, Parameters};
 use crate::request::{LdpRequest, empty, unsent};
-use crate::stored::{kept_description, map};
+use crate::stored::{expected_bytes, kept_description, map};
 use crate::{disposition, managed};
 
 /// Default and greatest depth of an archive: the greatest depth of paths.
@@ -39,7 +41,7 @@ const DEPTH_MAX: usize = 64;
 /// Children that are listed together.
 const PAGE_CHILDREN: usize = 256;
 
-/// Children whose heads and descriptions are read ahead. A description may be as large as a body.
+/// Children whose heads and small descriptions are read ahead.
 const READ_AHEAD: usize = 4;
 
 /// Bytes that are sent at a time.
@@ -93,6 +95,7 @@ impl LdpRequest {
         let (pieces, taken) = mpsc::channel(PIECES_WAITING);
         let archive = Archive {
             library: self.library().clone(),
+            party: self.party.clone(),
             site: self.site.clone(),
             zip: StreamedZip::new(SpooledTempFile::new(CENTRAL_MEMORY_BYTES)),
             pieces: pieces.clone(),
@@ -153,6 +156,8 @@ impl LeftOut {
 /// An archive that is being made.
 struct Archive {
     library: Library,
+    /// Whose share of the memory it takes.
+    party: Party,
     site: Site,
     zip: StreamedZip<SpooledTempFile>,
     pieces: mpsc::Sender<Result<Bytes, BoxError>>,
@@ -209,14 +214,14 @@ impl Archive {
         prefix: String,
         depth: usize,
     ) -> Result<Folder, ArchiveError> {
-        let description = description(&self.library, &self.site, container).await?;
+        let description = Description::read_ahead(&self.library, &self.site, container).await?;
         self.begin_folder_of(container, description, prefix, depth).await
     }
 
     async fn begin_folder_of(
         &mut self,
         container: &Resource,
-        description: Option<Bytes>,
+        description: Description,
         prefix: String,
         depth: usize,
     ) -> Result<Folder, ArchiveError> {
@@ -269,8 +274,8 @@ impl Archive {
         let mut read = std::pin::pin!(read.buffered(READ_AHEAD));
         let mut below = Vec::new();
         while let Some(child) = read.next().await {
-            let (child, text) = match child? {
-                ReadChild::Found(child, text) => (child, text),
+            let (child, description) = match child? {
+                ReadChild::Found(child, description) => (child, description),
                 ReadChild::Damaged(path) => {
                     self.left_out.add(format!("damaged: /{path}"));
                     continue;
@@ -289,7 +294,7 @@ impl Archive {
             let name = encoded_name(child.path());
             if let Kind::Container { .. } = child.kind() {
                 let inner = format!("{prefix}{name}/");
-                let folder = self.begin_folder_of(&child, text, inner, depth + 1).await?;
+                let folder = self.begin_folder_of(&child, description, inner, depth + 1).await?;
                 let is_known = as_of.is_none_or(|below| self.library.repository.knows_as_of(child.path(), below));
                 match (is_known, depth < self.depth_max) {
                     (true, true) => below.push(folder),
@@ -298,7 +303,7 @@ impl Archive {
                 }
                 continue;
             }
-            self.describe(&child, &format!("{prefix}fcr%3Ametadata/{name}.ttl"), text).await?;
+            self.describe(&child, &format!("{prefix}fcr%3Ametadata/{name}.ttl"), description).await?;
             if let Kind::Binary(binary) = child.kind() {
                 if let Some(elsewhere) = binary.elsewhere() {
                     self.left_out.add(format!("stored elsewhere: /{} at {}", child.path(), elsewhere.url));
@@ -334,9 +339,18 @@ impl Archive {
     }
 
     /// Adds a description, or names it if it is damaged.
-    async fn describe(&mut self, of: &Resource, name: &str, description: Option<Bytes>) -> Result<(), ArchiveError> {
-        match description {
-            Some(description) => self.entry(name, &description).await,
+    async fn describe(&mut self, of: &Resource, name: &str, description: Description) -> Result<(), ArchiveError> {
+        // Only one large description is held at a time.
+        let (text, _share) = match description {
+            Description::Read(text) => (text, None),
+            Description::Large => {
+                let bytes = expected_bytes(of).min(share_max(&self.library));
+                let share = self.library.memory.reserve(&self.party, bytes).await.map_err(LdpError::from)?;
+                (turtle(&self.library, &self.site, of).await?, Some(share))
+            }
+        };
+        match text {
+            Some(text) => self.entry(name, &text).await,
             None => {
                 self.left_out.add(format!("damaged: the description of /{}", of.path()));
                 Ok(())
@@ -370,10 +384,28 @@ impl Archive {
     }
 }
 
+/// The description of a resource for an archive.
+enum Description {
+    /// In Turtle; `None` if it is damaged.
+    Read(Option<Bytes>),
+    /// It is large, and is read when its turn comes.
+    Large,
+}
+
+impl Description {
+    /// Reads it, unless it is large.
+    async fn read_ahead(library: &Library, site: &Site, resource: &Resource) -> Result<Self, ArchiveError> {
+        match expected_bytes(resource) {
+            0 => Ok(Self::Read(turtle(library, site, resource).await?)),
+            _ => Ok(Self::Large),
+        }
+    }
+}
+
 /// What reading a child gave.
 enum ReadChild {
-    /// The child with its description; without one if that is damaged.
-    Found(Box<Resource>, Option<Bytes>),
+    /// The child with its description.
+    Found(Box<Resource>, Description),
     /// It cannot be read.
     Damaged(ResourcePath),
     /// A client deleted the version that was in force then.
@@ -396,8 +428,8 @@ impl ReadChild {
         };
         match found {
             Ok(Some(resource)) => {
-                let text = description(library, site, &resource).await?;
-                Ok(Self::Found(Box::new(resource), text))
+                let description = Description::read_ahead(library, site, &resource).await?;
+                Ok(Self::Found(Box::new(resource), description))
             }
             Ok(None) => match was_removed(library, &path, as_of).await.map_err(LdpError::from)? {
                 true => Ok(Self::VersionRemoved(path)),
@@ -437,7 +469,7 @@ fn encoded_name(path: &ResourcePath) -> String {
 }
 
 /// The description of a resource, in Turtle; `None` if it is damaged.
-async fn description(library: &Library, site: &Site, resource: &Resource) -> Result<Option<Bytes>, ArchiveError> {
+async fn turtle(library: &Library, site: &Site, resource: &Resource) -> Result<Option<Bytes>, ArchiveError> {
     let mut graph = match kept_description(library, resource).await {
         Err(LdpError::Resource(ResourceError::Objects(error))) if error.is_damage() => {
             tracing::warn!(path = %resource.path(), %error, "a damaged description is left out of an archive");

@@ -19,7 +19,7 @@ use area::Area;
 use heads::ResourcePath;
 use indexmap::IndexMap;
 use rdf::{Graph, Lists, NamedNode, NamedOrBlankNode, Triple};
-use repository::{Backlinks, Membership, PastMembers, Relation, Resource};
+use repository::{Backlinks, Child, Membership, PastMembers, Relation, Resource};
 
 /// A section of a response.
 pub enum Section {
@@ -46,6 +46,18 @@ pub enum Contents {
     Now(Box<Resource>),
     /// Those of a container at a path as of a time.
     Then(ResourcePath, Box<PastMembers>),
+    /// Some of a container at a path, which were read already.
+    Read(ResourcePath, VecDeque<Child>),
+}
+
+impl Contents {
+    /// The path of the container.
+    pub fn container(&self) -> &ResourcePath {
+        match self {
+            Self::Now(container) => container.path(),
+            Self::Then(path, _) | Self::Read(path, _) => path,
+        }
+    }
 }
 
 impl From<Resource> for Contents {

@@ -12,7 +12,7 @@ use repository::{Kind, Membership, NewKind, NewResource, Resource, ResourceError
 use crate::address::kept_iri;
 use crate::errors::LdpError;
 use crate::incoming::Incoming;
-use crate::managed::{self, Standing};
+use crate::managed::{self, Rules, Standing};
 use crate::membership;
 use crate::model::Model;
 use crate::prefer::Preferences;
@@ -202,15 +202,14 @@ impl LdpRequest {
         self.may_change_members_of(resource)?;
         let model = Model::of(resource);
         let membership = membership::rule_of(&mut graph, path, model)?;
-        let mut rules = managed::rules(self.library(), &self.area, resource).await?;
+        let Rules { mut within, outside } = managed::rules(self.library(), &self.area, resource).await?;
         let rule = (membership.clone(), path.clone());
-        if !rules.contains(&rule) {
-            rules.push(rule);
+        if !within.contains(&rule) {
+            within.push(rule);
         }
         let lenient = Preferences::of(&self.headers).lenient;
-        let rules_outside = managed::rules_outside(self.library(), &self.area, resource).await?;
         let standing =
-            Standing { path, model, resource: Some(resource), rules: &rules, rules_outside: &rules_outside, lenient };
+            Standing { path, model, resource: Some(resource), rules: &within, rules_outside: &outside, lenient };
         standing.refuse_removing(self.library(), removals).await?;
         let graph = standing.strip(self.library(), graph).await?;
         let members_for = self.members_for(&membership, path)?;

@@ -6,7 +6,7 @@
 //! which members its children name. It is read as far as necessary, which costs what it cost the
 //! client to learn of those members.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use heads::ResourcePath;
 use library::Library;
@@ -17,77 +17,67 @@ use crate::address::path_of_kept;
 use crate::errors::LdpError;
 use crate::membership::{self, member_in};
 
-/// Such a statement, with stored IRIs.
+/// Such a statement, with stored IRIs. Rules may be many, so what follows from each of them is not
+/// held.
 pub struct Claim {
     triple: Triple,
-    /// It is true if one of these is.
-    grounds: Vec<Ground>,
-}
-
-/// A possible reason for a statement.
-enum Ground {
-    /// Something is in the container that its path says.
-    Child(ResourcePath),
-    /// Something in a container names a member.
-    Named { container: ResourcePath, member: String },
+    /// It is true if one of these is in the container that its path says.
+    children: Vec<ResourcePath>,
 }
 
 impl Claim {
     /// A statement that some of the containers' rules could make; `None` if none could.
     pub fn of(triple: &Triple, rules: &[(Membership, ResourcePath)]) -> Option<Self> {
-        let mut grounds = None;
+        let mut children: Option<Vec<ResourcePath>> = None;
+        // A member is the subject or the object. Each is parsed once, however many rules there are.
+        let mut parsed = BTreeMap::new();
         for (membership, container) in rules {
             let Some(member) = membership.rule().and_then(|rule| member_in(rule, triple)) else { continue };
-            let ground = match membership::is_named_by_children(membership) {
-                true => Some(Ground::Named { container: container.clone(), member: member.to_owned() }),
-                false => child_in(container, member),
-            };
-            grounds.get_or_insert_with(Vec::new).extend(ground);
+            let children = children.get_or_insert_default();
+            if !membership::is_named_by_children(membership)
+                && let Some((child, parent)) = parsed.entry(member).or_insert_with(|| child_and_parent(member))
+                && *parent == *container
+            {
+                children.push(child.clone());
+            }
         }
-        Some(Self { triple: triple.clone(), grounds: grounds? })
+        Some(Self { triple: triple.clone(), children: children? })
     }
 
     /// The statement.
     pub fn into_triple(self) -> Triple {
         self.triple
     }
-
-    fn children(&self) -> impl Iterator<Item = &ResourcePath> {
-        self.grounds.iter().filter_map(|ground| match ground {
-            Ground::Child(path) => Some(path),
-            Ground::Named { .. } => None,
-        })
-    }
-
-    fn named(&self) -> impl Iterator<Item = (&ResourcePath, &String)> {
-        self.grounds.iter().filter_map(|ground| match ground {
-            Ground::Child(_) => None,
-            Ground::Named { container, member } => Some((container, member)),
-        })
-    }
 }
 
-fn child_in(container: &ResourcePath, iri: &str) -> Option<Ground> {
+/// The resource that an IRI names, and the container that it is in.
+fn child_and_parent(iri: &str) -> Option<(ResourcePath, ResourcePath)> {
     // A part of a child is not a child.
-    let path = path_of_kept(iri).filter(|_| !iri.contains(['#', '?']))?;
-    (path.parent().as_ref() == Some(container)).then_some(Ground::Child(path))
+    let child = path_of_kept(iri).filter(|_| !iri.contains(['#', '?']))?;
+    let parent = child.parent()?;
+    Some((child, parent))
 }
 
-/// Those of the statements that never were true.
-pub async fn never_so(library: &Library, claims: Vec<Claim>) -> Result<Vec<Triple>, LdpError> {
-    let children: Vec<_> = claims.iter().flat_map(Claim::children).cloned().collect();
+/// Those of the statements that never were true. `rules` are those by which they are claims.
+pub async fn never_so(
+    library: &Library,
+    claims: Vec<Claim>,
+    rules: &[(Membership, ResourcePath)],
+) -> Result<Vec<Triple>, LdpError> {
+    let children: Vec<_> = claims.iter().flat_map(|claim| &claim.children).cloned().collect();
     let known = library.repository.were_children(&children).await?;
     let were: HashSet<_> = children.iter().zip(known).filter(|(_, was)| *was).map(|(child, _)| child).collect();
-    let mut open: Vec<_> =
-        claims.into_iter().filter(|claim| !claim.children().any(|child| were.contains(child))).collect();
-
-    let mut sought: HashMap<ResourcePath, HashSet<String>> = HashMap::new();
-    for (container, member) in open.iter().flat_map(Claim::named) {
-        sought.entry(container.clone()).or_default().insert(member.clone());
+    let is_open = |claim: &Claim| !claim.children.iter().any(|child| were.contains(child));
+    let mut open: Vec<_> = claims.into_iter().filter(is_open).map(Claim::into_triple).collect();
+    // One container after the other, so that the members that are sought are held once.
+    for (membership, container) in rules {
+        let Some(rule) = membership.rule().filter(|_| membership::is_named_by_children(membership)) else { continue };
+        let sought: HashSet<_> = open.iter().filter_map(|triple| member_in(rule, triple)).map(str::to_owned).collect();
+        if sought.is_empty() {
+            continue;
+        }
+        let never_named = library.repository.never_named(container, sought).await?;
+        open.retain(|triple| member_in(rule, triple).is_none_or(|member| never_named.contains(member)));
     }
-    for (container, members) in &mut sought {
-        *members = library.repository.never_named(container, std::mem::take(members)).await?;
-    }
-    open.retain(|claim| claim.named().all(|(container, member)| sought[container].contains(member)));
-    Ok(open.into_iter().map(Claim::into_triple).collect())
+    Ok(open)
 }

@@ -73,7 +73,7 @@ impl LdpRequest {
         let version = match versions.is_live() {
             // Where versions are explicit, it need not be one that is listed.
             true => versions.at(versions.newest()).await?,
-            false => versions.newest_below(RevisionId::LAST).await?,
+            false => versions.newest_change_below(RevisionId::LAST).await?,
         };
         let version = version.ok_or_else(|| ResourceError::Absent(self.path().clone()))?;
         let mut response = empty(StatusCode::OK);

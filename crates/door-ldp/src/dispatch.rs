@@ -80,9 +80,9 @@ impl LdpRequest {
             At::Present => {}
             At::All if self.method == Method::POST => {
                 self.refuse_in_transaction("versions are not made or restored")?;
-                return self.respond_about_all_versions().await;
+                return self.respond_about_all_versions(body).await;
             }
-            At::All => return self.respond_about_all_versions().await,
+            At::All => return self.respond_about_all_versions(body).await,
             At::Version(name) => return self.respond_about_version(name).await,
         }
         match (self.target.facet, self.method.as_str()) {
@@ -121,12 +121,12 @@ impl LdpRequest {
     }
 
     /// The response to a request for `fcr:versions`.
-    async fn respond_about_all_versions(self: &Arc<Self>) -> Result<Response, LdpError> {
+    async fn respond_about_all_versions(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
         match self.method.as_str() {
             "GET" | "HEAD" if self.asks_for_deleted_members()? => self.get_deleted_members().await,
             "GET" | "HEAD" => self.get_timemap().await,
             "OPTIONS" => self.timemap_options().await,
-            "POST" => self.post_version().await,
+            "POST" => self.post_version(body).await,
             _ => Err(self.not_allowed(timemap::ALLOW)),
         }
     }

@@ -256,6 +256,7 @@ impl LdpError {
             Self::NotAllowed { .. } | Self::Resource(ResourceError::Root) => Reason::NOT_ALLOWED,
             Self::Resource(ResourceError::Absent(_) | ResourceError::NoVersion(_)) | Self::NoBytes(_) => Reason::ABSENT,
             Self::Resource(ResourceError::CurrentVersion(_)) => Reason::CONFLICT,
+            Self::Resource(ResourceError::NotReceived(_)) => Reason::NOT_OFFERED,
             Self::AbsentTransaction(_) | Self::NoTransactionName(_) => Reason::ABSENT,
             Self::Resource(ResourceError::Gone { .. }) | Self::EndedTransaction(_) => Reason::GONE,
             Self::Resource(
@@ -298,7 +299,7 @@ impl LdpError {
             Self::NoVersion { .. } | Self::NoVersions => Reason::ABSENT,
             Self::Model(_) | Self::Resource(ResourceError::InGroup { .. }) => Reason::INTERACTION_MODEL,
             Self::NotOffered(_) => Reason::NOT_OFFERED,
-            Self::Constraint { .. } => Reason::CONSTRAINT,
+            Self::Constraint { .. } | Self::Resource(ResourceError::TooManyGive(_)) => Reason::CONSTRAINT,
             Self::Digest(DigestError::Malformed { .. }) => Reason::MALFORMED_HEADER,
             Self::Digest(DigestError::Mismatch { .. }) => Reason::DIGEST_MISMATCH,
             Self::RangeNotSatisfiable(_) => Reason::RANGE_NOT_SATISFIABLE,
@@ -338,7 +339,7 @@ impl LdpError {
                 | Self::Graph(_)
                 | Self::Update(_)
                 | Self::Model(_)
-                | Self::Resource(ResourceError::InGroup { .. })
+                | Self::Resource(ResourceError::InGroup { .. } | ResourceError::TooManyGive(_))
                 | Self::NotOffered(_)
                 | Self::External(_)
                 | Self::Constraint { .. }

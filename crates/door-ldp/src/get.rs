@@ -1,11 +1,12 @@
 //! GET and HEAD.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 use axum::BoxError;
 use axum::response::Response;
 use door_http::ranges::{self, Extent};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use headers::ETag;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rdf::vocab::ldp;
@@ -13,16 +14,17 @@ use rdf::{Graph, Triple};
 use repository::{Backlinks, Binary, ChildPage, Elsewhere, Handling, Kind, Membership, Part, Resource};
 
 use crate::address::Facet;
-use crate::arrange::{Arranged, Section, arranged};
+use crate::arrange::{Arranged, Contents, Section, arranged};
 use crate::conditions::{Reading, Validators};
 use crate::errors::LdpError;
 use crate::format::Format;
+use crate::held::Held;
 use crate::incoming::OCTETS;
 use crate::paging::{self, Page};
 use crate::prefer::{PREFER, Preferences};
 use crate::request::{LdpRequest, empty, unsent};
 use crate::statements::{Statements, is_container, paths_of};
-use crate::stored::{kept_description, labelled_apart};
+use crate::stored::{held_description, labelled_apart};
 use crate::{digests, files, managed, membership, pages};
 
 impl LdpRequest {
@@ -50,7 +52,8 @@ impl LdpRequest {
         }
     }
 
-    /// The validators of a graph in a format, with the client's preferences.
+    /// The validators of a graph in a format, with the client's preferences. `giving` are the other
+    /// containers whose members it has.
     async fn validators_of_graph(
         &self,
         resource: &Resource,
@@ -76,13 +79,21 @@ impl LdpRequest {
         if is_listed {
             change = self.library().repository.last_change(resource).await?;
         }
-        let members_elsewhere = preferences.membership && !giving.is_empty();
-        if members_elsewhere {
+        if !giving.is_empty() {
+            // One may get another rule, or be deleted, which changes nothing of the others.
+            let mut hasher = DefaultHasher::new();
             for (_, container) in giving {
-                change = change.max(self.library().repository.last_change(container).await?);
+                let described = container.description_revision();
+                (container.path().as_str(), described).hash(&mut hasher);
+                change = change.max(Some(described));
             }
+            variant += &format!("-{:016x}", hasher.finish());
+            let repository = &self.library().repository;
+            let asked: Vec<_> = giving.iter().map(|(_, container)| repository.last_change(container).boxed()).collect();
+            let changes: Vec<_> = stream::iter(asked).buffered(managed::CONTAINERS_AT_ONCE).try_collect().await?;
+            change = change.max(changes.into_iter().flatten().max());
         }
-        let listing = (is_listed || members_elsewhere).then_some(change);
+        let listing = (is_listed || !giving.is_empty()).then_some(change);
         Ok(Validators::of_graph(resource.description_revision(), listing, &variant))
     }
 
@@ -96,8 +107,11 @@ impl LdpRequest {
         let format = Format::negotiated(&self.headers)?;
         let preferences = Preferences::of(&self.headers);
         let page = Page::of(self.query.as_deref())?;
+        let mut held = Held::new(self.library(), &self.party);
         let giving = match self.target.facet {
-            Facet::Itself => managed::giving_members(self.library(), &self.area, resource).await?,
+            Facet::Itself if preferences.membership => {
+                managed::giving_members(self.library(), &self.area, resource.path(), None, Some(&mut held)).await?
+            }
             _ => Vec::new(),
         };
         let validators = self.validators_of_graph(resource, &giving, format, &preferences).await?;
@@ -121,38 +135,44 @@ impl LdpRequest {
         }
         format.insert(response.headers_mut());
         if self.is_page(format) {
+            // A page has a share of its own.
+            drop(held);
             return self.page_of(resource, &giving, page, response).await;
         }
         let writer = format.writer(|| pages::about(&self.site, resource.path(), format!("/{}", resource.path())));
-        let statements = |described| Statements::new(self.library().clone(), self.site.clone(), writer, described);
+        let statements = |described: Arranged, held| {
+            Statements::new(self.library().clone(), self.site.clone(), writer, described).holding(held)
+        };
         if let Some(page) = page.filter(|_| is_container(resource)) {
-            let (described, ChildPage { begins, next, .. }) =
-                self.statements_on_page(resource, &page, &preferences).await?;
+            let on_page = self.children_on(resource, &page, &preferences).await?;
             let iri = self.site.iri(self.path());
-            page.describe(&iri, begins.as_ref(), next.as_ref(), response.headers_mut());
-            *response.body_mut() = statements(described).write().await?.into();
+            page.describe(&iri, on_page.begins.as_ref(), on_page.next.as_ref(), response.headers_mut());
+            if self.method == Method::HEAD {
+                return Ok(unsent(response));
+            }
+            let described = self.statements_on_page(resource, &on_page, &preferences, &mut held).await?;
+            *response.body_mut() = statements(described, held).write().await?.into();
             return Ok(response);
         }
         if self.method == Method::HEAD {
             return Ok(unsent(response));
         }
-        let described = self.whole_statements(resource, giving, &preferences).await?;
-        *response.body_mut() = statements(described).write().await?.into();
+        let described = self.whole_statements(resource, giving, &preferences, &mut held).await?;
+        *response.body_mut() = statements(described, held).write().await?.into();
         Ok(response)
     }
 
-    /// The statements about a resource.
+    /// The statements about a resource, with those that follow from the containers `giving`.
     async fn whole_statements(
         &self,
         resource: &Resource,
         giving: Vec<(Membership, Resource)>,
         preferences: &Preferences,
+        held: &mut Held,
     ) -> Result<Arranged, LdpError> {
         let mut listings = listings(resource, preferences);
-        if preferences.membership {
-            listings.extend(giving);
-        }
-        let mut described = arranged(self.own_statements(resource, preferences).await?, listings);
+        listings.extend(giving);
+        let mut described = arranged(self.own_statements(resource, preferences, held).await?, listings);
         if preferences.contained_descriptions && is_container(resource) {
             described.sections.push_back(Section::ContainedDescriptions(Box::new(resource.clone())));
         }
@@ -162,36 +182,46 @@ impl LdpRequest {
         Ok(described)
     }
 
-    /// The statements on a page, and the children on it. The first page describes the container
-    /// itself. Each page has some children, with the membership statements that follow from them.
-    async fn statements_on_page(
+    /// The children on a page.
+    async fn children_on(
         &self,
         resource: &Resource,
         page: &Page,
         preferences: &Preferences,
-    ) -> Result<(Arranged, ChildPage), LdpError> {
-        let listings = listings(resource, preferences);
-        let described = match listings.is_empty() && !preferences.contained_descriptions {
+    ) -> Result<ChildPage, LdpError> {
+        match listings(resource, preferences).is_empty() && !preferences.contained_descriptions {
             // Without children there is only one page.
-            true => ChildPage { begins: page.place.begins().cloned(), ..ChildPage::default() },
-            false => page.place.members(self.library(), resource, page.members_max).await?,
-        };
-        let mut triples = match described.begins {
-            None => self.own_statements(resource, preferences).await?,
+            true => Ok(ChildPage { begins: page.place.begins().cloned(), ..ChildPage::default() }),
+            false => Ok(page.place.members(self.library(), resource, page.members_max).await?),
+        }
+    }
+
+    /// The statements on a page with these children. The first page describes the container itself.
+    /// Each page has its children, with the membership statements that follow from them.
+    async fn statements_on_page(
+        &self,
+        resource: &Resource,
+        on_page: &ChildPage,
+        preferences: &Preferences,
+        held: &mut Held,
+    ) -> Result<Arranged, LdpError> {
+        let triples = match on_page.begins {
+            None => self.own_statements(resource, preferences, held).await?,
             Some(_) => Graph::new(),
         };
-        for (membership, container) in listings {
-            let statement = |child| membership::statement(&membership, container.path(), child);
-            triples.extend(described.children.iter().filter_map(statement));
+        let mut listed = Vec::new();
+        for (membership, container) in listings(resource, preferences) {
+            // They are written like a whole listing, because rules may be long.
+            listed.push((membership, Contents::Read(container.path().clone(), on_page.children.clone().into())));
         }
-        let mut arranged = arranged::<Resource>(triples, Vec::new());
+        let mut described = arranged(triples, listed);
         if preferences.contained_descriptions {
-            arranged.sections.push_back(Section::Descriptions(paths_of(resource, &described.children), None));
+            described.sections.push_back(Section::Descriptions(paths_of(resource, &on_page.children), None));
         }
-        if preferences.inbound_references && described.begins.is_none() {
-            arranged.sections.push_back(self.inbound_references(resource));
+        if preferences.inbound_references && on_page.begins.is_none() {
+            described.sections.push_back(self.inbound_references(resource));
         }
-        Ok((arranged, described))
+        Ok(described)
     }
 
     fn inbound_references(&self, resource: &Resource) -> Section {
@@ -199,14 +229,19 @@ impl LdpRequest {
     }
 
     /// The statements about a resource that do not follow from its children.
-    pub async fn own_statements(&self, resource: &Resource, preferences: &Preferences) -> Result<Graph, LdpError> {
+    pub async fn own_statements(
+        &self,
+        resource: &Resource,
+        preferences: &Preferences,
+        held: &mut Held,
+    ) -> Result<Graph, LdpError> {
         let is_wanted = |triple: &Triple| match triple.predicate.as_ref() == ldp::CONTAINS {
             true => preferences.containment,
             false => preferences.managed,
         };
         let mut triples: Graph = managed::statements(resource).into_iter().filter(is_wanted).collect();
         if preferences.description {
-            let description = kept_description(self.library(), resource).await?;
+            let description = held_description(self.library(), resource, held).await?;
             triples.extend(if preferences.of_others() { labelled_apart(description, 0) } else { description });
         }
         Ok(triples)

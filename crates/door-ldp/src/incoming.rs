@@ -64,6 +64,17 @@ impl LdpRequest {
         }
     }
 
+    /// Receives the description of bytes.
+    pub async fn receive_description(&self, body: Body) -> Result<GraphBody, LdpError> {
+        refuse_codings(&self.headers)?;
+        let said = content_type(&self.headers);
+        let content_type = said.and_then(ContentType::of_graph).ok_or_else(|| LdpError::UnsupportedMediaType {
+            found: said.unwrap_or(OCTETS).to_owned(),
+            supported: graphs_accepted(),
+        })?;
+        GraphBody::read(body, content_type, self).await
+    }
+
     /// Receives bytes, and checks them against announced digests.
     pub async fn upload(&self, body: Body, path: &ResourcePath) -> Result<Uploaded, LdpError> {
         let media_type = content_type(&self.headers).unwrap_or(OCTETS);

@@ -16,14 +16,14 @@
 //! - Headers: `links.rs`, `model.rs` (the interaction model), `conditions.rs`, `prefer.rs`,
 //!   `digests.rs`, `disposition.rs`. `query.rs` has the parameters of a query, `paging.rs` pages of
 //!   containers.
-//! - From the stored form to a response: `stored.rs` (graphs and their IRIs), `arrange.rs` (the
-//!   order of statements), `statements.rs` (the statements as a stream), `format.rs` (their
-//!   format).
+//! - From the stored form to a response: `stored.rs` (graphs and their IRIs), `held.rs` (the memory
+//!   for them), `arrange.rs` (the order of statements), `statements.rs` (the statements as a
+//!   stream), `format.rs` (their format).
 //! - `pages/`: pages for people; `forms/`: forms by which they change something. `search/`:
 //!   `fcr:search`, as Fedora has it.
 //! - Earlier versions (RFC 7089; Fedora API, section 4): `version_name.rs` (their names and times),
-//!   `timegate.rs`, `timemap.rs`, `mementos.rs`; `restore.rs` makes versions, and `deleted.rs`
-//!   lists what was deleted.
+//!   `timegate.rs`, `timemap.rs`, `mementos.rs`; `restore.rs` and `receive.rs` make versions, and
+//!   `deleted.rs` lists what was deleted.
 //! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`: many
 //!   resources in one request. `archive.rs`: a container with its contents as a ZIP. `volumes.rs`,
 //!   `volume_members.rs`: volumes as resources. `fixity.rs`: checks of bytes; `verify.rs`:
@@ -55,6 +55,7 @@ mod fixity;
 mod format;
 mod forms;
 mod get;
+mod held;
 mod incoming;
 mod joined;
 mod lines;
@@ -72,6 +73,7 @@ mod post;
 mod prefer;
 mod put;
 mod query;
+mod receive;
 mod request;
 mod restore;
 mod returned;

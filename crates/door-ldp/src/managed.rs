@@ -4,8 +4,10 @@
 //! statements are refused by name.
 
 use std::collections::HashSet;
+use std::pin::pin;
 
 use area::Area;
+use futures::{StreamExt, stream};
 use heads::{ResourcePath, RevisionId};
 use jiff::Timestamp;
 use library::Library;
@@ -18,10 +20,14 @@ use store::UnixMillis;
 use crate::address::{kept_iri, kept_volumes, path_of_kept};
 use crate::claims::{self, Claim};
 use crate::errors::LdpError;
+use crate::held::Held;
 use crate::membership::{self, Taken};
 use crate::model::Model;
 use crate::stored::kept_description;
 use crate::{disposition, fedora};
+
+/// Containers that give a resource members and are read at the same time.
+pub const CONTAINERS_AT_ONCE: usize = 16;
 
 pub const HAS_SIZE: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://www.loc.gov/premis/rdf/v1#hasSize");
 const HAS_DIGEST: NamedNodeRef<'static> =
@@ -102,7 +108,7 @@ impl Standing<'_> {
     /// new.
     pub async fn strip(&self, library: &Library, graph: Graph) -> Result<Graph, LdpError> {
         let (mut graph, mut wrong, claims) = self.take_apart(graph);
-        let mut never_so = claims::never_so(library, claims).await?;
+        let mut never_so = claims::never_so(library, claims, self.rules).await?;
         graph.retain(|triple| {
             let is_outside = Claim::of(triple, self.rules_outside).is_some();
             never_so.extend(is_outside.then(|| triple.clone()));
@@ -159,8 +165,15 @@ impl Standing<'_> {
     pub async fn refuse_removing(&self, library: &Library, removals: &[Removal]) -> Result<(), LdpError> {
         let mut statements = Vec::new();
         let mut meant = Vec::new();
+        // Of many containers with the same rule one is enough: each removal would be held for each.
+        let mut distinct: Vec<&MemberRule> = Vec::new();
+        for rule in self.rules.iter().filter_map(|(membership, _)| membership.rule()) {
+            if !distinct.contains(&rule) {
+                distinct.push(rule);
+            }
+        }
         for removal in removals {
-            for rule in self.rules.iter().filter_map(|(membership, _)| membership.rule()) {
+            for rule in &distinct {
                 match membership::taken(rule, removal) {
                     Some(Taken::One(member)) => meant.push(membership::statement_of(rule, member)),
                     Some(Taken::All) => statements.push(removal.to_string()),
@@ -169,7 +182,7 @@ impl Standing<'_> {
             }
         }
         let claims = meant.iter().filter_map(|triple| Claim::of(triple, self.rules)).collect();
-        let never_so: HashSet<_> = claims::never_so(library, claims).await?.into_iter().collect();
+        let never_so: HashSet<_> = claims::never_so(library, claims, self.rules).await?.into_iter().collect();
         statements.extend(meant.iter().filter(|triple| !never_so.contains(triple)).map(ToString::to_string));
         // Several rules can make the same statement.
         statements.dedup();
@@ -214,55 +227,60 @@ enum Whose {
     Wrong,
 }
 
-/// The rules of `resource`: for its containment, its own membership rule, and those of other
-/// containers within an area that give it members.
-pub async fn rules(
-    library: &Library,
-    area: &Area,
-    resource: &Resource,
-) -> Result<Vec<(Membership, ResourcePath)>, LdpError> {
-    let mut rules = vec![(membership::of_containment(resource.path()), resource.path().clone())];
+/// The rules that make statements about a resource, with the containers from whose children these
+/// follow.
+pub struct Rules {
+    /// The rule of its containment, its own membership rule, and those of other containers within
+    /// an area that give it members.
+    pub within: Vec<(Membership, ResourcePath)>,
+    /// Those of containers outside that area.
+    pub outside: Vec<(Membership, ResourcePath)>,
+}
+
+/// The rules that make statements about a resource, for a client with an area.
+pub async fn rules(library: &Library, area: &Area, resource: &Resource) -> Result<Rules, LdpError> {
+    let mut within = vec![(membership::of_containment(resource.path()), resource.path().clone())];
+    let mut outside = Vec::new();
     if let Kind::Container { membership, .. } = resource.kind()
         && membership.rule().is_some()
     {
-        rules.push((membership.clone(), resource.path().clone()));
+        within.push((membership.clone(), resource.path().clone()));
     }
-    for (membership, container) in giving_members(library, area, resource).await? {
+    for (membership, container) in giving_members(library, &Area::everywhere(), resource.path(), None, None).await? {
+        let rules = if area.has_resource(container.path()) { &mut within } else { &mut outside };
         rules.push((membership, container.path().clone()));
     }
-    Ok(rules)
+    Ok(Rules { within, outside })
 }
 
-/// The rules of containers outside an area that give a resource members.
-pub async fn rules_outside(
-    library: &Library,
-    area: &Area,
-    resource: &Resource,
-) -> Result<Vec<(Membership, ResourcePath)>, LdpError> {
-    if !area.is_limited() {
-        return Ok(Vec::new());
-    }
-    let giving = giving_members(library, &Area::everywhere(), resource).await?.into_iter();
-    let rules = giving.map(|(membership, container)| (membership, container.path().clone()));
-    Ok(rules.filter(|(_, container)| !area.has_resource(container)).collect())
-}
-
-/// The other containers within an area that give a resource members, with their rules. What those
-/// outside have in them is not for a limited client.
+/// The other containers within an area that give members to the resource at a path, with their
+/// rules. With `below`: those that gave it members when exactly the revisions below it had been
+/// made, as they were then. What those outside have in them is not for a limited client. `held`
+/// counts them for a response, because their IRIs may be long.
+///
+/// It reads all that are recorded. These are [`repository::backlinks::GIVING_MAX`] at most, and some
+/// more if they were created at the same time, or by an earlier version.
 pub async fn giving_members(
     library: &Library,
     area: &Area,
-    resource: &Resource,
+    path: &ResourcePath,
+    below: Option<RevisionId>,
+    mut held: Option<&mut Held>,
 ) -> Result<Vec<(Membership, Resource)>, LdpError> {
     let mut giving = Vec::new();
-    let mut recorded = Backlinks::giving_members_to(resource.path().clone());
-    while let Some(paths) = library.repository.more_backlinks(&mut recorded).await? {
-        for path in paths.into_iter().filter(|path| area.has_resource(path)) {
-            // A deleted container, or one that now gives its members to another resource, gives
-            // none.
-            let Some(container) = unless_gone(library.repository.resource(&path).await)? else { continue };
+    let mut recorded = Backlinks::giving_members_to(path.clone());
+    while let Some(mut containers) = library.repository.more_backlinks(&mut recorded).await? {
+        containers.retain(|container| area.has_resource(container));
+        let reading = containers.into_iter().map(|container| async move { found(library, &container, below).await });
+        let mut reading = pin!(stream::iter(reading).buffered(CONTAINERS_AT_ONCE));
+        while let Some(container) = reading.next().await {
+            // A deleted container, or one that gives its members to another resource, gives none.
+            let Some(container) = container? else { continue };
             let Kind::Container { membership, .. } = container.kind() else { continue };
-            if membership.rule().is_some_and(|rule| is_about(rule, resource.path())) {
+            if membership.rule().is_some_and(|rule| is_about(rule, path)) {
+                if let Some(held) = held.as_deref_mut() {
+                    held.set(held.bytes() + bytes_of_giving(membership, container.path())).await?;
+                }
                 giving.push((membership.clone(), container));
             }
         }
@@ -270,27 +288,26 @@ pub async fn giving_members(
     Ok(giving)
 }
 
-/// The other containers within an area that gave a resource members when exactly the revisions
-/// below `below` had been made, as they were then.
-pub async fn giving_members_as_of(
-    library: &Library,
-    area: &Area,
-    path: &ResourcePath,
-    below: RevisionId,
-) -> Result<Vec<(Membership, Resource)>, LdpError> {
-    let mut giving = Vec::new();
-    let mut recorded = Backlinks::giving_members_to(path.clone());
-    while let Some(paths) = library.repository.more_backlinks(&mut recorded).await? {
-        for container in paths.into_iter().filter(|path| area.has_resource(path)) {
-            let Some(versions) = unless_gone(library.repository.versions(&container).await)? else { continue };
-            let Some(container) = versions.in_force(below).await? else { continue };
-            let Kind::Container { membership, .. } = container.kind() else { continue };
-            if membership.rule().is_some_and(|rule| is_about(rule, path)) {
-                giving.push((membership.clone(), container));
-            }
-        }
+/// Bytes of containers that give members in memory, with their rules.
+pub fn bytes_of_all_giving(giving: &[(Membership, Resource)]) -> u64 {
+    giving.iter().map(|(membership, container)| bytes_of_giving(membership, container.path())).sum()
+}
+
+/// Bytes of a container that gives members in memory, with its rule: that is in the head, in the
+/// resource, and beside it.
+fn bytes_of_giving(membership: &Membership, container: &ResourcePath) -> u64 {
+    3 * (membership::bytes_of(membership) + container.as_str().len()) as u64
+}
+
+/// The resource at a path: the present one, or the one that was there when exactly the revisions
+/// below `below` had been made.
+async fn found(library: &Library, path: &ResourcePath, below: Option<RevisionId>) -> ResourceResult<Option<Resource>> {
+    let repository = &library.repository;
+    let Some(below) = below else { return unless_gone(repository.resource(path).await) };
+    match unless_gone(repository.versions(path).await)? {
+        Some(versions) => versions.in_force(below).await,
+        None => Ok(None),
     }
-    Ok(giving)
 }
 
 /// `None` for what does not exist, or cannot be read for ever.

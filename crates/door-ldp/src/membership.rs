@@ -108,6 +108,17 @@ pub fn statement(membership: &Membership, container: &ResourcePath, child: &Chil
     Some(statement_of(rule, &member))
 }
 
+/// Bytes of the IRIs of a rule; 0 if there is none.
+pub fn bytes_of(membership: &Membership) -> usize {
+    let Some(rule) = membership.rule() else { return 0 };
+    let (Relation::HasMember(relation) | Relation::IsMemberOf(relation)) = &rule.relation;
+    let inserted = match membership {
+        Membership::Indirect(_, inserted) => inserted.len(),
+        Membership::Basic | Membership::Direct(_) => 0,
+    };
+    rule.resource.len() + relation.len() + inserted
+}
+
 /// The statement that a rule makes of a member.
 pub fn statement_of(rule: &MemberRule, member: &str) -> Triple {
     let node = |iri: &str| NamedNode::new_unchecked(iri);

@@ -4,6 +4,7 @@
 //! has any.
 
 use axum::response::Response;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use heads::RevisionId;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use repository::{Kind, Membership, Resource, Versions};
@@ -14,6 +15,7 @@ use crate::conditions::{Reading, Validators, is_conditional};
 use crate::errors::LdpError;
 use crate::format::Format;
 use crate::get::{PAGE_VERSION, listings};
+use crate::held::Held;
 use crate::pages::members_then::Asked;
 use crate::prefer::Preferences;
 use crate::request::{LdpRequest, empty, unsent};
@@ -60,12 +62,13 @@ impl LdpRequest {
         if is_conditional(&self.headers) {
             return Err(LdpError::NotOffered("a version never changes: delete it without a condition".to_owned()));
         }
-        let state = self.state(&self.versions().await?, name).await?;
-        if state.since == state.below {
+        let versions = self.versions().await?;
+        let Some(revision) = self.named(&versions, name).await? else {
+            self.state(&versions, name).await?;
             let why = "it is the state at a time at which no version begins: delete the version before it";
             return Err(LdpError::NotOffered(why.to_owned()));
-        }
-        self.library().repository.remove_version(self.path(), state.resource.revision()).await?;
+        };
+        self.library().repository.remove_version(self.path(), revision).await?;
         let mut response = empty(StatusCode::NO_CONTENT);
         self.describe_in_time(response.headers_mut());
         Ok(response)
@@ -81,14 +84,14 @@ impl LdpRequest {
             headers.insert(MEMENTO_DATETIME, value);
         }
         let around = [
-            ("first", versions.oldest_from(RevisionId::ZERO).await?),
-            ("prev", versions.newest_below(state.since).await?),
-            ("next", versions.oldest_from(state.below).await?),
-            ("last", versions.newest_below(RevisionId::LAST).await?),
+            ("first", versions.revision_from(RevisionId::ZERO).await?),
+            ("prev", versions.revision_below(state.since).await?),
+            ("next", versions.revision_from(state.below).await?),
+            ("last", versions.revision_below(RevisionId::LAST).await?),
         ];
-        for (relation, version) in around {
-            let Some(version) = version else { continue };
-            let name = self.name_of(versions, version.revision()).await?;
+        for (relation, revision) in around {
+            let Some(revision) = revision else { continue };
+            let name = self.name_of(versions, revision).await?;
             let datetime = name.second().http();
             let rel = format!("{relation} memento");
             links::append_with(headers, &self.iri_at(At::Version(name)), &rel, &[("datetime", &datetime)]);
@@ -101,7 +104,8 @@ impl LdpRequest {
         let format = Format::negotiated(&self.headers)?;
         let preferences = Preferences::of(&self.headers).without_others();
         let mut variant = format!("{:x}{:x}-{}", format.tag(), preferences.tag(), state.name);
-        let containers = self.containers_then(state, &preferences).await?;
+        let mut held = Held::new(self.library(), &self.party);
+        let containers = self.containers_then(state, &preferences, &mut held).await?;
         let page = self.is_page(format).then(|| Asked::of(self.query.as_deref())).transpose()?;
         if page.is_some() {
             variant += &format!("-p{PAGE_VERSION}");
@@ -129,17 +133,22 @@ impl LdpRequest {
         }
         let title = || format!("/{}, {}", version.path(), state.name.second().http());
         if let Some(asked) = page {
+            // A page has a share of its own.
+            drop(held);
             return self.page_of_version(state, &containers, &asked, title(), response).await;
         }
+        let repository = &self.library().repository;
+        let begin = |container| repository.members_as_of(container, state.below).boxed();
+        let begun: Vec<_> = containers.iter().map(|(_, container)| begin(container)).collect();
+        let begun: Vec<_> = stream::iter(begun).buffered(managed::CONTAINERS_AT_ONCE).try_collect().await?;
         let mut listings = Vec::with_capacity(containers.len());
-        for (membership, container) in containers {
-            let members = self.library().repository.members_as_of(&container, state.below).await?;
+        for ((membership, container), members) in containers.into_iter().zip(begun) {
             listings.push((membership, Contents::Then(container.path().clone(), Box::new(members))));
         }
         let writer = format.writer(|| pages::about_part(&self.site, &self.target, title()));
-        let described = self.own_statements(version, &preferences).await?;
+        let described = self.own_statements(version, &preferences, &mut held).await?;
         let described = arranged(described, listings);
-        let statements = Statements::new(self.library().clone(), self.site.clone(), writer, described);
+        let statements = Statements::new(self.library().clone(), self.site.clone(), writer, described).holding(held);
         *response.body_mut() = statements.write().await?.into();
         Ok(response)
     }
@@ -150,6 +159,7 @@ impl LdpRequest {
         &self,
         state: &State,
         preferences: &Preferences,
+        held: &mut Held,
     ) -> Result<Vec<(Membership, Resource)>, LdpError> {
         let repository = &self.library().repository;
         if self.target.facet != Facet::Itself || !repository.knows_as_of(self.path(), state.below) {
@@ -157,7 +167,8 @@ impl LdpRequest {
         }
         let mut containers = listings(&state.resource, preferences);
         if preferences.membership {
-            let giving = managed::giving_members_as_of(self.library(), &self.area, self.path(), state.below).await?;
+            let (library, below) = (self.library(), Some(state.below));
+            let giving = managed::giving_members(library, &self.area, self.path(), below, Some(held)).await?;
             containers.extend(giving);
         }
         // One may be in a tree of which less is kept.

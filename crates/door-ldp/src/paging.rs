@@ -37,7 +37,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// At most `members_max` members of a container.
+    /// At most `members_max` members of a container: fewer if they have very long IRIs.
     pub async fn members(
         &self,
         library: &Library,
@@ -45,23 +45,23 @@ impl Place {
         members_max: usize,
     ) -> ObjectsResult<ChildPage> {
         let repository = &library.repository;
-        let last = match self {
-            Self::First | Self::After(_) => None,
-            Self::Before(before) => return repository.children_before(container, before, members_max).await,
-            Self::Last => repository.last_page(container, members_max).await?,
-        };
-        repository.children(container, self.begins().or(last.as_ref()), members_max).await
+        match self {
+            Self::First => repository.children(container, None, members_max).await,
+            Self::After(after) => repository.children(container, Some(after), members_max).await,
+            Self::Before(before) => repository.children_before(container, Some(before), members_max).await,
+            Self::Last => repository.children_before(container, None, members_max).await,
+        }
     }
 
     /// At most `volumes_max` volumes.
     pub async fn volumes(&self, library: &Library, volumes_max: usize) -> ObjectsResult<Listing> {
         let volumes = &library.volumes;
-        let last = match self {
-            Self::First | Self::After(_) => None,
-            Self::Before(before) => return volumes.list_before(before, volumes_max).await,
-            Self::Last => volumes.last_page_of_volumes(volumes_max).await?,
-        };
-        volumes.list(self.begins().or(last.as_ref()), volumes_max).await
+        match self {
+            Self::First => volumes.list(None, volumes_max).await,
+            Self::After(after) => volumes.list(Some(after), volumes_max).await,
+            Self::Before(before) => volumes.list_before(Some(before), volumes_max).await,
+            Self::Last => volumes.list_before(None, volumes_max).await,
+        }
     }
 
     /// Where it begins, if the client says that.

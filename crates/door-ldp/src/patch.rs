@@ -127,7 +127,8 @@ impl LdpRequest {
             let update = self.described(&resource, updated, &removals).await?;
             match self.library().repository.update(&resource, &update).await {
                 Ok(written) => {
-                    return Ok(self.replaced(&written, &Incoming::Graph(GraphBody::empty(), None)).await);
+                    drop(share);
+                    return Ok(self.replaced(&written, Incoming::Graph(GraphBody::empty(), None)).await);
                 }
                 Err(ResourceError::Moved(_)) => {}
                 Err(error) => return Err(error.into()),

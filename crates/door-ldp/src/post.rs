@@ -46,6 +46,6 @@ impl LdpRequest {
         if let (Err(error), Incoming::Binary(uploaded)) = (&created, &incoming) {
             self.give_back(uploaded, error).await;
         }
-        self.created(&created?, &incoming).await
+        self.created(&created?, incoming).await
     }
 }

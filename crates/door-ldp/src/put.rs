@@ -6,17 +6,15 @@ use axum::body::Body;
 use axum::response::Response;
 use heads::actor;
 use http::{HeaderMap, HeaderName};
-use rdf::ContentType;
 use repository::ResourceError;
 use repository::{Kind, Resource, Update, Written};
 
 use crate::address::Facet;
-use crate::body::{GraphBody, content_type, refuse_codings};
 use crate::conditions;
 use crate::errors::LdpError;
 use crate::incoming::Incoming;
 use crate::model::Model;
-use crate::request::{LdpRequest, TRIES_MAX, changes_all_the_time, graphs_accepted};
+use crate::request::{LdpRequest, TRIES_MAX, changes_all_the_time};
 
 /// Fedora's header that deletes the tombstone at the address. Its value is `true`, in capital or
 /// small letters, as for Fedora.
@@ -65,10 +63,14 @@ impl LdpRequest {
         if let (Err(error), Incoming::Binary(uploaded)) = (&done, &incoming) {
             self.give_back(uploaded, error).await;
         }
-        done
+        match done? {
+            (written, true) => self.created(&written, incoming).await,
+            (written, false) => Ok(self.replaced(&written, incoming).await),
+        }
     }
 
-    async fn put_incoming(&self, first: Found, incoming: &Incoming) -> Result<Response, LdpError> {
+    /// Also returns whether the resource is new.
+    async fn put_incoming(&self, first: Found, incoming: &Incoming) -> Result<(Written, bool), LdpError> {
         let mut found = first;
         for _ in 0..TRIES_MAX {
             let written = match &found {
@@ -87,8 +89,7 @@ impl LdpRequest {
                 }
             };
             match (written, &found) {
-                (Ok(written), Found::Resource(_)) => return Ok(self.replaced(&written, incoming).await),
-                (Ok(written), _) => return self.created(&written, incoming).await,
+                (Ok(written), found) => return Ok((written, !matches!(found, Found::Resource(_)))),
                 // What was there is still being deleted.
                 (Err(error @ LdpError::Resource(ResourceError::Moved(_))), Found::Tombstone) => return Err(error),
                 // Another writer was faster: the new state is checked again, with the conditions.
@@ -145,20 +146,14 @@ impl LdpRequest {
     }
 
     async fn put_description(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
-        refuse_codings(&self.headers)?;
-        let said = content_type(&self.headers);
-        let content_type = said.and_then(ContentType::of_graph).ok_or_else(|| LdpError::UnsupportedMediaType {
-            found: said.unwrap_or("application/octet-stream").to_owned(),
-            supported: graphs_accepted(),
-        })?;
-        let body = GraphBody::read(body, content_type, &self).await?;
+        let body = self.receive_description(body).await?;
         for _ in 0..TRIES_MAX {
             let resource = self.resource().await?;
             self.may_change(&resource)?;
             let graph = body.graph(self.path(), &self).await?;
             let update = self.described(&resource, graph, &[]).await?;
             match self.library().repository.update(&resource, &update).await {
-                Ok(written) => return Ok(self.replaced(&written, &Incoming::Graph(body, None)).await),
+                Ok(written) => return Ok(self.replaced(&written, Incoming::Graph(body, None)).await),
                 Err(ResourceError::Moved(_)) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -23,6 +23,7 @@ use crate::address::{At, Facet, Site, Target};
 use crate::conditions::{self, Validators};
 use crate::errors::{ACCEPT_PATCH, ACCEPT_POST, LdpError};
 use crate::external::{ACCEPT_EXTERNAL_CONTENT_HANDLING, External, HANDLINGS};
+use crate::held::share_max;
 use crate::joined::Joined;
 use crate::model::Model;
 use crate::settings::LdpSettings;
@@ -34,7 +35,7 @@ const VOLUMES: &str = heads::VOLUMES;
 /// The methods of a memento (Fedora API, section 4.2.2).
 const MEMENTO_METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// Memory that a reading takes: a few pieces of bytes, or some descriptions.
+/// Memory that a reading takes: a few pieces of bytes, or some small descriptions.
 const READING_BYTES: u64 = 1 << 20;
 
 /// SPARQL 1.1 Update, section 1 (the media type is registered by SPARQL 1.1 Protocol).
@@ -133,18 +134,18 @@ impl LdpRequest {
     }
 
     /// The right to read for a page: a share of the memory, then a turn. The client that asks pays
-    /// for them, and waits behind its own other readings.
-    pub async fn turn_to_read(&self) -> Result<(Share, Turn), LdpError> {
-        self.turn_of(&self.door.readings).await
+    /// for them, and waits behind its own other readings. `large_bytes` is for what is not small.
+    pub async fn turn_to_read(&self, large_bytes: u64) -> Result<(Share, Turn), LdpError> {
+        self.turn_of(&self.door.readings, large_bytes.min(share_max(self.library()))).await
     }
 
     /// The same, to read all bytes of a resource for a small response.
     pub async fn turn_to_read_whole(&self) -> Result<(Share, Turn), LdpError> {
-        self.turn_of(&self.door.whole_readings).await
+        self.turn_of(&self.door.whole_readings, 0).await
     }
 
-    async fn turn_of(&self, turns: &Turns) -> Result<(Share, Turn), LdpError> {
-        let share = self.library().memory.reserve(&self.party, READING_BYTES).await?;
+    async fn turn_of(&self, turns: &Turns, large_bytes: u64) -> Result<(Share, Turn), LdpError> {
+        let share = self.library().memory.reserve(&self.party, READING_BYTES + large_bytes).await?;
         Ok((share, turns.turn(&self.party).await?))
     }
 

@@ -1,12 +1,14 @@
 //! New versions of a resource without a new state: a snapshot, and an earlier version or something
 //! deleted that becomes the current state again. Both are a POST to `fcr:versions` (Fedora API,
-//! section 4.3.3); the second one has `restore` in its query.
+//! section 4.3.3); the second one has `restore` in its query. `receive.rs` has those with a stated
+//! time.
 //!
 //! A restored state is a new version with rows and bytes of its own. Rows of an earlier version
 //! cannot be shared: the collector deletes them when that version is no longer kept.
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::response::Response;
 use door_http::Second;
 use futures::{StreamExt, stream};
@@ -101,15 +103,13 @@ impl Restoring {
 
 impl LdpRequest {
     /// Makes a version: of the current state or, if the query says so, of an earlier one. Any body
-    /// is ignored, as the Fedora API requires.
-    pub async fn post_version(self: &Arc<Self>) -> Result<Response, LdpError> {
+    /// is ignored, as the Fedora API requires, unless it is a version with a stated time.
+    pub async fn post_version(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
         if !self.library().repository.keeps_versions(self.path()) {
             return Err(LdpError::NoVersions);
         }
         if self.headers.contains_key(MEMENTO_DATETIME) {
-            return Err(LdpError::NotOffered(
-                "a version has the time at which it is made: leave out `Memento-Datetime`".to_owned(),
-            ));
+            return self.receive_version(body).await;
         }
         let restoring = Restoring::of(self.query.as_deref(), &self.headers)?;
         let asked = self.clone();
@@ -127,7 +127,7 @@ impl LdpRequest {
         change.await.map_err(|error| LdpError::Internal(error.to_string()))?
     }
 
-    async fn version_made(&self, written: &Written) -> Result<Response, LdpError> {
+    pub async fn version_made(&self, written: &Written) -> Result<Response, LdpError> {
         let name = self.name_of(&self.versions().await?, written.revision).await?;
         let mut response = empty(StatusCode::CREATED);
         let headers = response.headers_mut();
@@ -198,7 +198,7 @@ impl LdpRequest {
                     let (name, list) = (VersionName::of_second(second), self.iri_at(At::All));
                     let absent = || LdpError::NoVersion { path: self.path().clone(), name, list };
                     let then = match self.library().repository.are_versions_explicit(self.path()) {
-                        true => versions.newest_below(second.end()).await?,
+                        true => versions.newest_change_below(second.end()).await?,
                         false => versions.in_force(second.end()).await?,
                     };
                     let version = then.ok_or_else(absent)?;
@@ -250,7 +250,7 @@ impl LdpRequest {
     /// The last state of what was deleted last, before a revision.
     async fn last(&self, versions: &Versions, before: RevisionId) -> Result<Found, LdpError> {
         let absent = || ResourceError::Absent(self.path().clone());
-        let version = versions.newest_below(before).await?.ok_or_else(absent)?;
+        let version = versions.newest_change_below(before).await?.ok_or_else(absent)?;
         let deleted = self.library().repository.end_of(&version).await?.unwrap_or(RevisionId::LAST);
         Ok(Found { version, contents: Contents::Last(deleted) })
     }
@@ -320,7 +320,7 @@ impl LdpRequest {
     }
 
     /// Gives back bytes that were not used.
-    async fn unless_done(
+    pub async fn unless_done(
         &self,
         bytes: Option<&Uploaded>,
         done: Result<Written, LdpError>,

@@ -15,8 +15,9 @@ use crate::prefer::{Preferences, ReturnPreference};
 use crate::request::{LdpRequest, empty};
 
 impl LdpRequest {
-    /// The response to a creation.
-    pub async fn created(&self, written: &Written, incoming: &Incoming) -> Result<Response, LdpError> {
+    /// The response to a creation. The body gives its share of the memory back before the
+    /// representation takes one: otherwise two changes could wait for each other.
+    pub async fn created(&self, written: &Written, incoming: Incoming) -> Result<Response, LdpError> {
         let mut response = empty(StatusCode::CREATED);
         let headers = response.headers_mut();
         let iri = self.site.iri(&written.path);
@@ -27,7 +28,8 @@ impl LdpRequest {
             // LDP 1.0, section 5.2.3.12: the target is the container, or the new resource itself.
             links::append_of(headers, &iri, &self.site.iri_of(&written.path, "metadata"), "describedby");
         }
-        self.confirm(written, incoming, headers);
+        self.confirm(written, &incoming, headers);
+        drop(incoming);
         Ok(self.returned(&written.path, response).await)
     }
 
@@ -42,12 +44,13 @@ impl LdpRequest {
         .insert(headers);
     }
 
-    /// The response to a replacement.
-    pub async fn replaced(&self, written: &Written, incoming: &Incoming) -> Response {
+    /// The response to a replacement, likewise.
+    pub async fn replaced(&self, written: &Written, incoming: Incoming) -> Response {
         let mut response = empty(StatusCode::NO_CONTENT);
         let headers = response.headers_mut();
         links::append(headers, rdf::vocab::ldp::RESOURCE.as_str(), "type");
-        self.confirm(written, incoming, headers);
+        self.confirm(written, &incoming, headers);
+        drop(incoming);
         self.returned(&written.path, response).await
     }
 

@@ -7,7 +7,7 @@ use std::pin::pin;
 use ::volumes::Volume;
 use axum::body::Body;
 use bytes::Bytes;
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use hathi::VolumeId;
 use heads::ListToken;
 use heads::ResourcePath;
@@ -20,11 +20,14 @@ use repository::{Child, Kind, Membership, Resource};
 use crate::address::{Site, kept_volume, kept_volumes};
 use crate::arrange::{Arranged, Contents, Section};
 use crate::errors::LdpError;
-use crate::stored::{kept_description, labelled_apart, mapped, refers_to, replace};
+use crate::held::Held;
+use crate::stored::{expected_bytes, kept_description, labelled_apart, mapped, refers_to, replace};
 use crate::{managed, membership};
 
 /// Children that are read together.
 const PAGE_CHILDREN: usize = 1_000;
+/// Bytes that statements of children repeat and that are written together, about.
+const REPEATED_BYTES: usize = 1 << 20;
 /// Descriptions that are read together. Each may be as large as a body.
 const DESCRIPTIONS_AT_ONCE: usize = 4;
 
@@ -38,6 +41,10 @@ pub struct Statements {
     after: Option<ListToken>,
     /// Descriptions of other resources written so far.
     descriptions: u64,
+    /// What is held in memory for it, if that may be much.
+    held: Option<Held>,
+    /// How much of that was held before anything was written.
+    own_bytes: u64,
 }
 
 /// A response, whole or in part.
@@ -68,7 +75,13 @@ impl Statements {
             }
             item => item,
         });
-        Self { library, site, writer: writer.with_lists(lists), described, after: None, descriptions: 0 }
+        let writer = writer.with_lists(lists);
+        Self { library, site, writer, described, after: None, descriptions: 0, held: None, own_bytes: 0 }
+    }
+
+    /// The same with what is held in memory for it. It is held until all is sent.
+    pub fn holding(self, held: Held) -> Self {
+        Self { own_bytes: held.bytes(), held: Some(held), ..self }
     }
 
     /// Writes until it is clear whether the response is small.
@@ -139,42 +152,58 @@ impl Statements {
     /// Writes the statements that follow from some more children. Returns false if these were the
     /// last.
     async fn list(&mut self, membership: &Membership, contents: &mut Contents) -> Result<bool, LdpError> {
+        let at_once = children_at_once(membership, contents.container());
         let (path, children) = match contents {
             Contents::Now(container) => {
-                let page = self.library.repository.children(container, self.after.as_ref(), PAGE_CHILDREN).await?;
+                let page = self.library.repository.children(container, self.after.as_ref(), at_once).await?;
                 self.after = page.next;
                 (container.path(), page.children)
             }
-            Contents::Then(path, members) => match members.more(PAGE_CHILDREN).await? {
+            Contents::Then(path, members) => match members.more(at_once).await? {
                 Some(children) => (&*path, children),
                 None => return Ok(false),
             },
+            Contents::Read(path, children) => {
+                let some: Vec<_> = children.drain(..children.len().min(at_once)).collect();
+                (&*path, some)
+            }
         };
         for child in &children {
             if let Some(triple) = membership::statement(membership, path, child) {
                 self.push_with_held(triple)?;
             }
         }
-        Ok(matches!(contents, Contents::Then(..)) || self.after.is_some())
+        Ok(match contents {
+            Contents::Now(_) => self.after.is_some(),
+            Contents::Then(..) => true,
+            Contents::Read(_, children) => !children.is_empty(),
+        })
     }
 
     /// Writes the descriptions of some resources, or only the statements in them that refer to one.
     /// Skips what was deleted meanwhile.
     async fn describe(&mut self, paths: Vec<ResourcePath>, about: Option<&ResourcePath>) -> Result<(), LdpError> {
         let library = self.library.clone();
-        let read = stream::iter(paths).map(|path| {
+        let found = stream::iter(paths).map(|path| {
             let library = library.clone();
             async move {
                 match library.repository.resource(&path).await {
-                    Ok(resource) => Ok(Some((kept_description(&library, &resource).await?, resource))),
+                    Ok(resource) => Ok(Some(resource)),
                     Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) => Ok(None),
                     Err(error) => Err(LdpError::from(error)),
                 }
             }
         });
+        let found: Vec<Option<Resource>> = found.buffered(DESCRIPTIONS_AT_ONCE).try_collect().await?;
+        let resources: Vec<_> = found.into_iter().flatten().collect();
+        self.hold(resources.iter().map(expected_bytes).sum()).await?;
+        let read = stream::iter(resources).map(|resource| {
+            let library = library.clone();
+            async move { Ok::<_, LdpError>((kept_description(&library, &resource).await?, resource)) }
+        });
         let mut read = pin!(read.buffered(DESCRIPTIONS_AT_ONCE));
         while let Some(read) = read.next().await {
-            let Some((description, resource)) = read? else { continue };
+            let (description, resource) = read?;
             self.descriptions += 1;
             let description = labelled_apart(description, self.descriptions);
             match about {
@@ -188,6 +217,17 @@ impl Statements {
             }
         }
         Ok(())
+    }
+
+    /// Takes a share of the memory for descriptions of other resources, instead of that for earlier
+    /// ones.
+    async fn hold(&mut self, bytes: u64) -> Result<(), LdpError> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        // They come last, so what was held before is written, unless it waits for a member.
+        let own_bytes = if self.described.held.is_empty() { 0 } else { self.own_bytes };
+        // Without a share one is waited for.
+        held.set(own_bytes).await?;
+        Ok(held.set(own_bytes + bytes).await?)
     }
 
     /// Writes the containment of some more volumes. Returns false if these were the last.
@@ -233,6 +273,13 @@ impl Statements {
         let refused = |error: WriteError| LdpError::NotAcceptable(error.to_string());
         self.writer.push(triple.as_ref()).map_err(refused)
     }
+}
+
+/// Children whose statements are written together. They are fewer if each statement repeats long
+/// IRIs.
+fn children_at_once(membership: &Membership, container: &ResourcePath) -> usize {
+    let repeated_bytes = membership::bytes_of(membership) + container.as_str().len();
+    (REPEATED_BYTES / repeated_bytes.max(1)).clamp(1, PAGE_CHILDREN)
 }
 
 /// The containment of a volume in the container of volumes.

@@ -8,14 +8,52 @@ use library::Library;
 use rdf::update::Removal;
 use rdf::{BlankNode, Graph, NamedNode, NamedOrBlankNode, Term, Triple};
 use repository::Resource;
+use repository::describe::PIECE_BYTES;
 
 use crate::address::path_of_kept;
+use crate::body::bytes_of;
 use crate::errors::LdpError;
+use crate::held::Held;
+
+/// Bytes that a response holds for each byte of a stored description, about. A statement often has a
+/// hundred bytes of text, and takes more than twice as many besides.
+const TIMES_STORED: u64 = 10;
+
+/// Graphs that a response holds at the same time: as it was read, arranged, and as text.
+const GRAPHS_AT_ONCE: u64 = 3;
 
 /// The stored description of a resource.
 pub async fn kept_description(library: &Library, resource: &Resource) -> Result<Graph, LdpError> {
     let stored = library.repository.description(resource).await?;
     rdf::from_stored(&stored).map_err(|error| LdpError::Internal(format!("a description: {error}")))
+}
+
+/// The same for a response that holds it within its share of the memory.
+pub async fn held_description(library: &Library, resource: &Resource, held: &mut Held) -> Result<Graph, LdpError> {
+    let (others, expected) = (held.bytes(), expected_bytes(resource));
+    held.set(others + expected).await?;
+    let description = kept_description(library, resource).await?;
+    let bytes = others + GRAPHS_AT_ONCE * bytes_of(&description);
+    match held.set(bytes).await {
+        Ok(()) => return Ok(description),
+        // It has waited for all of it already.
+        Err(overloaded) if expected == 0 => return Err(overloaded.into()),
+        Err(_) => drop(description),
+    }
+    // Short statements take more than expected. A share that is held does not wait for more: it is
+    // given back first.
+    held.set(others).await?;
+    held.set(bytes).await?;
+    kept_description(library, resource).await
+}
+
+/// Bytes that the description of a resource is going to take in a response, about. A small one, of
+/// one row, counts once it was read.
+pub fn expected_bytes(resource: &Resource) -> u64 {
+    match resource.body().description.pieces {
+        0 | 1 => 0,
+        pieces => TIMES_STORED * PIECE_BYTES as u64 * u64::from(pieces),
+    }
 }
 
 /// A graph with its IRIs mapped by `change`.

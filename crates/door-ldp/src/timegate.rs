@@ -37,8 +37,13 @@ pub struct State {
 
 /// The time of `Accept-Datetime`, if a request has it.
 pub fn wanted(headers: &HeaderMap) -> Result<Option<Second>, LdpError> {
-    let malformed = |why: String| LdpError::Header { name: "accept-datetime", why };
-    let wanted = one_value(headers, &ACCEPT_DATETIME).map_err(|ambiguous| malformed(ambiguous.to_string()))?;
+    second_in(headers, &ACCEPT_DATETIME, "accept-datetime")
+}
+
+/// The time in a header with a name, if a request has it.
+pub fn second_in(headers: &HeaderMap, header: &HeaderName, name: &'static str) -> Result<Option<Second>, LdpError> {
+    let malformed = |why: String| LdpError::Header { name, why };
+    let wanted = one_value(headers, header).map_err(|ambiguous| malformed(ambiguous.to_string()))?;
     let no_time =
         || malformed("it has a time like `Sun, 15 Jun 2025 15:06:40 GMT`, with the weekday of its date".to_owned());
     wanted.map(|wanted| wanted.to_str().ok().and_then(Second::of_http).ok_or_else(no_time)).transpose()
@@ -128,6 +133,15 @@ impl LdpRequest {
     /// The last second that is over.
     fn newest_instant(&self) -> Second {
         Second::of(self.library().clock().now()).before()
+    }
+
+    /// The revision of the version with a name, also of one that cannot be read; `None` if there is
+    /// none.
+    pub async fn named(&self, versions: &Versions, name: VersionName) -> Result<Option<RevisionId>, LdpError> {
+        let Some(first) = versions.first_ever(name.first(), name.end()).await? else { return Ok(None) };
+        let is_listed = versions.revision_from(first).await? == Some(first);
+        // A version has one name.
+        Ok((is_listed && self.name_of(versions, first).await? == name).then_some(first))
     }
 
     /// The state with a name: a version or, of a container, also its state at the end of a second

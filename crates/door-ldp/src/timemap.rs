@@ -13,7 +13,7 @@ use door_http::accept::{self, Offer};
 use futures::stream;
 use heads::timeline::Version;
 use heads::{ResourcePath, RevisionId};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use rdf::vocab::{PREFIXES, ldp};
 use rdf::{NamedNode, NamedNodeRef, Syntax, Term, Triple, Writer};
 use repository::{ResourceError, Versions};
@@ -32,6 +32,9 @@ pub const ALLOW: &str = "GET, HEAD, OPTIONS, POST";
 
 /// RFC 7089, section 5.
 const LINK_FORMAT: &str = "application/link-format";
+
+/// What the response to a POST depends on: with a time it makes a version of its body.
+const VARY_POST: HeaderName = HeaderName::from_static("vary-post");
 
 /// Versions on a page if the client does not say.
 const PAGE_VERSIONS: usize = 1_000;
@@ -150,7 +153,7 @@ impl LdpRequest {
         let variant = format!("{:x}-{format_tag:x}", page.tag());
         let validators = Validators::of_graph(versions.newest(), None, &variant);
         let mut conditions = self.headers.clone();
-        if self.is_dated(&versions) {
+        if self.is_dated(&versions).await? {
             validators.insert(headers);
         } else {
             validators.insert_tag(headers);
@@ -185,13 +188,15 @@ impl LdpRequest {
     }
 
     /// Whether the time of the newest version says that the list is still the same. Another version
-    /// may follow within the same second, and a version may be deleted, or cease to be kept, without
-    /// a new one.
-    fn is_dated(&self, versions: &Versions) -> bool {
+    /// may follow within the same second, and a version may be added or deleted, or cease to be
+    /// kept, without a new one.
+    async fn is_dated(&self, versions: &Versions) -> Result<bool, LdpError> {
         let repository = &self.library().repository;
         let are_all_kept = repository.knows_as_of(self.path(), RevisionId::ZERO);
         let is_settled = repository.is_settled(Second::of(versions.newest().time()).end());
-        are_all_kept && is_settled && !self.settings().delete_versions
+        let settings = self.settings();
+        let may_change = settings.delete_versions || settings.receive_versions;
+        Ok(are_all_kept && is_settled && !may_change && !versions.has_received().await?)
     }
 
     /// The types and methods of a list of versions.
@@ -212,17 +217,20 @@ impl LdpRequest {
             links::append(headers, &rule, ldp::CONSTRAINED_BY.as_str());
         }
         headers.insert(header::ALLOW, HeaderValue::from_static(ALLOW));
-        // Any body is ignored.
+        // Any body is ignored, unless a time is stated.
         headers.insert(ACCEPT_POST, HeaderValue::from_static("*/*"));
+        if self.settings().receive_versions {
+            headers.insert(VARY_POST, HeaderValue::from_static("Memento-Datetime"));
+        }
     }
 
     /// The first version there is, and the last; `None` if none is listed of a resource that is
     /// there, because none was asked for.
     pub async fn ends(&self, versions: &Versions) -> Result<Option<[RevisionId; 2]>, LdpError> {
         let (first, last) =
-            (versions.oldest_from(RevisionId::ZERO).await?, versions.newest_below(RevisionId::LAST).await?);
+            (versions.revision_from(RevisionId::ZERO).await?, versions.revision_below(RevisionId::LAST).await?);
         if let (Some(first), Some(last)) = (first, last) {
-            return Ok(Some([first.revision(), last.revision()]));
+            return Ok(Some([first, last]));
         }
         let is_empty = self.library().repository.are_versions_explicit(self.path()) && versions.is_live();
         is_empty.then_some(None).ok_or_else(|| ResourceError::Absent(self.path().clone()).into())

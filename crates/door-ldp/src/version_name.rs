@@ -3,7 +3,7 @@
 //! The first version of a second is named by it, as in Fedora: `20250615150640`. Further versions
 //! of the same second have their millisecond too, `20250615150640-123`, and further ones of the
 //! same millisecond the counter in their revision, `20250615150640-123-1`. Versions of one resource
-//! differ in one of these, and a version is never added before another, so a name stays.
+//! differ in one of these. A version is never added before another in its second, so a name stays.
 
 use std::fmt;
 use std::str::FromStr;

@@ -72,14 +72,15 @@ pub struct Event {
     pub agent: Option<String>,
 }
 
-/// A version that was removed. It is no event: only a copy of the store has to know.
+/// A version that was removed, or a received version that came or was removed. It is no event: only
+/// a copy of the store has to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedVersion {
     /// Its position, as the cursor of a reader that has read it.
     pub cursor: Cursor,
     /// The partition of its object.
     pub object: Bytes,
-    /// The revision that it began with.
+    /// The revision that it began with; of a received version, that of the object at the time.
     pub revision: RevisionId,
 }
 

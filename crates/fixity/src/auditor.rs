@@ -24,6 +24,8 @@ const TAKEN_BYTES_MAX: usize = 32 << 10;
 /// Reports that are kept.
 const REPORTS_KEPT: u32 = 40;
 
+const _: () = assert!(REPORTS_KEPT as u64 + 1 == library::bounds::FIXITY_REPORTS);
+
 /// When and how fast to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixityOptions {

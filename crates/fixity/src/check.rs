@@ -23,6 +23,8 @@ const PARTS_MAX: usize = 5;
 /// The most bytes of how damage was noticed.
 const DETAIL_BYTES_MAX: usize = 200;
 
+const _: () = assert!(PARTS_MAX * (DETAIL_BYTES_MAX + 20) + 20 == library::bounds::FIXITY_FINDING_BYTES);
+
 /// What a check found.
 pub(crate) struct Checked {
     pub(crate) tally: Tally,

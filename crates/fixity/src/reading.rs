@@ -33,6 +33,8 @@ const DAMAGED_MAX: u64 = 400;
 /// Findings of objects that could not be read, likewise.
 const FAILED_MAX: u64 = 100;
 
+const _: () = assert!(DAMAGED_MAX + FAILED_MAX == library::bounds::FIXITY_FINDINGS);
+
 /// A reader that this server has.
 pub(crate) struct Held {
     pub(crate) number: u8,

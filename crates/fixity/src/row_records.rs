@@ -34,6 +34,9 @@ const PAGE_TIME: Duration = Duration::from_secs(30);
 /// finding, however many records are in it and behind it.
 const LISTED_MAX: u64 = 100;
 
+// Damaged ones, those that could not be read, and all of them.
+const _: () = assert!(2 * LISTED_MAX + 1 == library::bounds::FIXITY_RECORD_FINDINGS);
+
 /// Names what cannot be reached behind a broken block.
 const BEHIND: &str = "the records behind it";
 

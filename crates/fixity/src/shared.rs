@@ -17,6 +17,8 @@ const LEASE: Duration = Duration::from_secs(60);
 /// The number of readers: the most servers that read at the same time.
 pub(crate) const READERS: u8 = 32;
 
+const _: () = assert!(READERS as u64 == library::bounds::FIXITY_READERS);
+
 /// Bytes of one page of a scan over reports or findings.
 const SCAN_BYTES: usize = 256 << 10;
 

@@ -18,13 +18,14 @@
 //! - If the store belongs to this process, it is the first position at which a switch is still at
 //!   work, or the present.
 //!
-//! Announcements are in partitions of a *bucket* of time and a shard of objects, so no partition
-//! grows without bound. A list of the buckets that have any spares readers the empty ones.
+//! Announcements are in partitions of a *bucket* of time, over which their positions spread them
+//! evenly. So a partition has a sixteenth of what is announced in ten minutes, whatever changes. A
+//! list of the buckets that have any spares readers the empty ones.
 //!
 //! That a version is removed changes no head, and is no event. It is announced all the same, for
 //! copies that follow the store. Nothing fences it: if its writer stalls or dies between the
 //! announcement and the mark, followers may pass it without the mark, and the whole pass of a copy
-//! brings that.
+//! brings that. A received version is announced likewise, when it came and when it was removed.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -120,7 +121,7 @@ pub struct Announcement {
     /// The program with which it was made, if that is to be known.
     pub agent: Option<String>,
     /// Whether it says something else: that the version which began with the revision was to be
-    /// removed.
+    /// removed, or that a received version came or was removed when the object had the revision.
     #[serde(skip)]
     pub is_removal: bool,
 }
@@ -323,6 +324,22 @@ impl Heads {
         put
     }
 
+    /// Announces that a received version came or was removed. `version` is its state as a head. If
+    /// it cannot be announced, the whole pass of a copy brings it.
+    ///
+    /// The announcement names the revision of the `current` head, not the one that wrote the
+    /// version. A follower copies from there on, so it passes over no head that is switched in
+    /// meanwhile.
+    pub async fn announce_received(&self, object: &Bytes, version: &Head, current: &Head) {
+        if !self.announces() {
+            return;
+        }
+        let seen = Head { revision: current.revision, ..version.clone() };
+        if let Err(error) = self.put_removal(object, &seen, current, Vec::new()).await {
+            tracing::warn!(object = %object.escape_ascii(), %error, "a received version could not be announced");
+        }
+    }
+
     /// Begins to announce at a position above `floor`. Positions must be above those of earlier
     /// processes by now ([`Heads::catch_up_once`]).
     fn begin_to_announce(&self, announcement: &Announcement, floor: RevisionId) -> ObjectsResult<Announcing<'_>> {
@@ -343,7 +360,8 @@ impl Heads {
                 announcing.steps.push(put(keys::feed_ends(), keys::feed_newest(), value));
             }
         }
-        let shard = crc32fast::hash(object) % u32::from(FEED_SHARDS);
+        // One object may change all the time, and positions differ.
+        let shard = crc32fast::hash(&position.0) % u32::from(FEED_SHARDS);
         let partition = keys::feed(bucket, u8::try_from(shard).unwrap_or(0));
         announcing.steps.push(put(partition, Bytes::copy_from_slice(&position.0), value));
         Ok(announcing)

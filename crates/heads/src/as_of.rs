@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use store::{Scan, Strength};
 
-use crate::children::{Child, Children};
+use crate::children::{Child, Children, Room};
 use crate::container_body::ContainerBody;
 use crate::containment::Container;
 use crate::error::{ObjectsError, ObjectsResult};
@@ -109,8 +109,8 @@ async fn shards_of(heads: &Heads, container: &Container, incarnation: RevisionId
 }
 
 impl MembersAsOf {
-    /// About `max` more members; `None` if there are no more. In each page and each shard they are
-    /// in the order of names.
+    /// About `max` more members, and fewer if they have very long notes; `None` if there are no
+    /// more. In each page and each shard they are in the order of names.
     pub async fn more(&mut self, max: usize) -> ObjectsResult<Option<Vec<PastMember>>> {
         loop {
             let found = match std::mem::replace(&mut self.place, Place::End) {
@@ -215,14 +215,18 @@ impl MembersAsOf {
         max: usize,
     ) -> ObjectsResult<(Vec<PastMember>, Option<String>)> {
         let mut candidates: Vec<Child> = Vec::new();
+        let mut room = Room::new(&self.heads, max);
         let mut last = None;
         while let Some(child) = children.next(&self.heads).await? {
             // All incarnations of a name are on one page.
-            if candidates.len() >= max && candidates.last().is_some_and(|last| last.name != child.name) {
+            if room.children() == 0 && candidates.last().is_some_and(|last| last.name != child.name) {
                 last = candidates.last().map(|child| child.name.clone());
                 break;
             }
-            candidates.extend(self.may_be_member(&child).then_some(child));
+            if self.may_be_member(&child) {
+                room.take(child.bytes());
+                candidates.push(child);
+            }
         }
         Ok((self.members_of(candidates).await?, last))
     }

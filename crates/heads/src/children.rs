@@ -56,6 +56,11 @@ impl Name {
 }
 
 impl Child {
+    /// Bytes of its name and its note.
+    pub(crate) fn bytes(&self) -> usize {
+        self.name.len() + self.marked.note.len()
+    }
+
     fn add(&mut self, read: Read) {
         self.marked.marks.add(read.mark);
         match read.mark {
@@ -75,6 +80,31 @@ impl Child {
         };
         let row = |mark| NewRow { expires_at, ..mark_row(&self.name, *incarnation, mark, &value(mark)) };
         marks.iter().map(row).collect()
+    }
+}
+
+/// The room that is left on a page of children. The page ends with the child that takes the last of
+/// it: their number is bounded, and so is what they take in memory.
+pub(crate) struct Room {
+    children: usize,
+    bytes: usize,
+}
+
+impl Room {
+    /// The room for `max` children, and for the bytes that a page of a listing has.
+    pub(crate) fn new(heads: &Heads, max: usize) -> Self {
+        Self { children: max, bytes: heads.inner.options.listing_bytes.max(1) }
+    }
+
+    /// How many more children there is room for.
+    pub(crate) fn children(&self) -> usize {
+        if self.bytes > 0 { self.children } else { 0 }
+    }
+
+    /// Takes room for a child of so many bytes.
+    pub(crate) fn take(&mut self, bytes: usize) {
+        self.children = self.children.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
     }
 }
 
@@ -142,9 +172,11 @@ impl Children {
         Self { epochs: partitions.map(epoch).collect(), strength, direction, ahead: None }
     }
 
-    /// The next names that are not settled dead, at most `max`; empty if there are no more.
+    /// The next names that are not settled dead: at most `max`, and fewer if they have as many bytes
+    /// as a page of a listing. Empty if there are no more.
     pub async fn take(&mut self, heads: &Heads, max: usize) -> ObjectsResult<Vec<Name>> {
         let mut names: Vec<Name> = Vec::new();
+        let mut room = Room::new(heads, max);
         loop {
             let child = match self.ahead.take() {
                 Some(child) => child,
@@ -156,7 +188,8 @@ impl Children {
             if child.marked.marks.settled() == Settled::Dead {
                 continue;
             }
-            let is_full = names.len() >= max;
+            let is_full = room.children() == 0;
+            room.take(child.bytes());
             match names.last_mut().filter(|last| last.name == child.name) {
                 Some(last) => match self.direction {
                     Direction::Forward => last.incarnations.push(child.marked),

@@ -1,8 +1,10 @@
 //! The kinds of background work, and what they note about their records.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use store::UnixMillis;
 
 use crate::error::ObjectsResult;
@@ -71,12 +73,15 @@ impl Failures {
     }
 }
 
-/// What happens to a record that was handled.
+/// What happens to the records of one subject that were handled.
 pub enum Then {
     /// The work is complete.
     Finished,
     /// Work is left, but not before this time.
     Later(UnixMillis),
+    /// The work of the records with these sort keys is complete. For the others work is left, but
+    /// not before this time.
+    Partly(BTreeSet<Bytes>, UnixMillis),
 }
 
 /// The failures of one pass over its records.

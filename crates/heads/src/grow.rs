@@ -31,14 +31,14 @@ use crate::revision::RevisionId;
 use crate::rewrite::{Copied, Counted, DROPPED_ROWS_MAX};
 
 /// The factor by which the number of shards grows.
-const TIMES: u16 = 4;
+pub const TIMES: u16 = 4;
 
 /// If at least one of so many rows in a shard belongs to a past member, the same number of shards
 /// suffices.
 const DEAD_SHARE: u64 = 2;
 
 /// The most shards: enough for more than a thousand million children with names of 20 bytes.
-const SHARDS_MAX: u16 = 4_096;
+pub const SHARDS_MAX: u16 = 4_096;
 
 /// Bytes of one page of a scan over samples or records.
 const SCAN_BYTES: usize = 64 << 10;
@@ -123,7 +123,7 @@ impl Heads {
         let (incarnation, first_epoch) = (parent.incarnation(), parent.body().first_epoch);
         let job = head::seal(&GrowthJob { of: Of::container(parent.container()), incarnation, first_epoch })?;
         let sort = keys::growing(incarnation, first_epoch);
-        let record = self.queued(Queue::Growing, self.inner.surroundings.clock.now(), &[], sort).put(job);
+        let record = self.queued(Queue::Growing, self.now(), &[], sort, job).put();
         self.put_acknowledged(Class::Description, vec![record]).await
     }
 
@@ -198,8 +198,7 @@ impl Heads {
             children: ContainerBody { growing: None, ..begun.clone() },
         };
         let sort = keys::growing(job.incarnation, job.first_epoch);
-        let record =
-            self.queued(Queue::Outgrown, self.inner.surroundings.clock.now(), &[], sort).put(head::seal(&record)?);
+        let record = self.queued(Queue::Outgrown, self.now(), &[], sort, head::seal(&record)?).put();
         self.put_acknowledged(Class::Description, vec![record]).await?;
         match self.name_shards(&current, &begun, &grown).await? {
             true => Ok(Grew::Now),

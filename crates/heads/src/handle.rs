@@ -10,6 +10,7 @@ use crate::chores::Failures;
 use crate::due_work::{Due, DueWork};
 use crate::options::LibraryOptions;
 use crate::positions::Positions;
+use crate::queue::Filled;
 use crate::queues::Queue;
 use crate::revision::RevisionClock;
 use crate::rules::{Rule, Rules};
@@ -29,6 +30,7 @@ pub(crate) struct Inner {
     pub(crate) options: LibraryOptions,
     pub(crate) failures: Failures,
     pub(crate) due_work: DueWork,
+    pub(crate) filled: Filled,
     pub(crate) damage_found: AtomicU64,
     /// Mints positions of the change feed. They have a clock of their own, because revisions are
     /// minted long before they are switched in.
@@ -42,7 +44,7 @@ impl Heads {
         let revisions = RevisionClock::new(surroundings.clock.clone(), &*surroundings.random);
         let feed_clock = revisions.of_the_same_writer();
         let (failures, positions) = (Failures::default(), Positions::default());
-        let (due_work, damage_found) = (DueWork::default(), AtomicU64::new(0));
+        let (due_work, filled, damage_found) = (DueWork::default(), Filled::default(), AtomicU64::new(0));
         Self {
             inner: Arc::new(Inner {
                 store,
@@ -51,6 +53,7 @@ impl Heads {
                 options,
                 failures,
                 due_work,
+                filled,
                 damage_found,
                 feed_clock,
                 positions,

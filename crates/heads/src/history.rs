@@ -14,8 +14,14 @@ use crate::keys;
 use crate::revision::RevisionId;
 use crate::rules::Rule;
 
-/// The interval at which versions that are kept for a time are visited again.
+/// The time after which an object is visited again if it is not known when something can be done.
 pub const LOOKED_AT_AGAIN: Duration = Duration::from_secs(3_600);
+
+/// What is kept for a time is visited about so often meanwhile, because the time may be shortened.
+const VISITS: u32 = 30;
+
+/// It is not visited more often than once in this time.
+const VISITED_AGAIN: Duration = Duration::from_secs(24 * 3_600);
 
 /// Bytes of one page of a scan.
 const SCAN_BYTES: usize = 64 << 10;
@@ -144,6 +150,24 @@ impl Heads {
         let Some(condemned) = head.condemned else { return Ok(true) };
         let kept_then = self.kept_from_then(partition, head, keep, condemned.named, condemned.at).await?;
         Ok(revision > condemned.floor || kept_then.is_some_and(|kept_from| revision >= kept_from))
+    }
+
+    /// When to visit an object again of which everything is kept for a time: once the first of the
+    /// versions that these revisions superseded is kept no more. At the earliest after
+    /// [`LOOKED_AT_AGAIN`], and at the latest after a day, or after a thirtieth of a time that is
+    /// longer than a month: settings may keep less by then.
+    pub fn kept_until(&self, time: Duration, superseding: impl Iterator<Item = RevisionId>) -> UnixMillis {
+        let now = self.now();
+        let ends = superseding.map(|revision| revision.time().plus(time)).filter(|end| *end > now);
+        let (earliest, latest) = (now.plus(LOOKED_AT_AGAIN), now.plus((time / VISITS).max(VISITED_AGAIN)));
+        ends.min().unwrap_or(now).clamp(earliest, latest)
+    }
+
+    /// When no writer is at work any more that left a record of work under one of these revisions;
+    /// `None` if none is now.
+    pub fn at_work_until(&self, revisions: impl Iterator<Item = RevisionId>) -> Option<UnixMillis> {
+        let until = revisions.map(|revision| self.requests_end(revision.time())).max();
+        until.filter(|until| *until > self.now())
     }
 
     /// The time from which the grace of a condemnation counts.

@@ -37,6 +37,8 @@ pub mod kind {
     pub const GENERATION: u8 = 0x0A;
     /// A mark on a version.
     pub const VERSION_MARK: u8 = 0x0B;
+    /// The list of received versions, or the state of one.
+    pub const RECEIVED: u8 = 0x0C;
 }
 
 /// The partition of a volume.
@@ -206,6 +208,27 @@ pub fn version(object: &[u8], revision: RevisionId) -> Bytes {
 pub fn version_of(partition: &[u8]) -> Option<RevisionId> {
     let beside = partition.iter().position(|byte| *byte == 0).map(|nul| &partition[nul + 1..])?;
     Some(RevisionId(beside.strip_prefix(b"r")?.try_into().ok()?))
+}
+
+/// The partition of a resource with the list of its received versions.
+pub fn received(object: &[u8]) -> Bytes {
+    Bytes::from([object, &b"\0v"[..]].concat())
+}
+
+/// Whether a partition is one of these.
+pub fn is_received(partition: &[u8]) -> bool {
+    let beside = partition.iter().position(|byte| *byte == 0).map(|nul| &partition[nul + 1..]);
+    partition.starts_with(b"r/") && beside == Some(&b"v"[..])
+}
+
+/// The list in such a partition.
+pub fn received_list() -> Bytes {
+    Bytes::from_static(&[kind::RECEIVED])
+}
+
+/// The state of the received version that `revision` wrote, in the partition of what that wrote.
+pub fn received_version(revision: RevisionId) -> Bytes {
+    revision_key(kind::RECEIVED, revision, None)
 }
 
 /// A generation's entry in the list of generations that may have rows. The list is in the volume's

@@ -15,9 +15,9 @@
 //!   rules of the protocols by name, so that the simulator can leave one out. `error.rs`: errors.
 //! - `retries.rs`, `read.rs`, `switch.rs`, `head_log.rs`: repeat calls, read heads, change them,
 //!   and keep replaced ones. `history.rs`: which replaced ones are kept. `timeline.rs`: the
-//!   versions in order of time (`timeline/newest_first.rs`: the newest first). `announce.rs`,
-//!   `positions.rs` and `feed_mark.rs`: announce changes for the change feed, and mark where it
-//!   begins.
+//!   versions in order of time (`timeline/newest_first.rs`: the newest first). `received.rs`:
+//!   versions that clients sent with their times. `announce.rs`, `positions.rs` and
+//!   `feed_mark.rs`: announce changes for the change feed, and mark where it begins.
 //! - `containment.rs`, `child.rs`, `children.rs`, `list.rs`: the children of a container, how one
 //!   is created and deleted, and how they are listed. `open.rs`: the containers at the top.
 //! - `queues.rs`, `queue.rs`, `chores.rs`, `passes.rs`, `due_work.rs`: recorded work, passes over it, what they find.
@@ -57,6 +57,7 @@ mod positions;
 pub mod queue;
 pub mod queues;
 mod read;
+pub mod received;
 pub mod resource_body;
 pub mod retries;
 pub mod revision;

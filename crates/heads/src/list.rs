@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use store::{Class, Step, Strength};
 
-use crate::children::{Children, Marked, Name};
+use crate::children::{Children, Marked, Name, Room};
 use crate::container_body::shard_of;
 use crate::containment::Parent;
 use crate::error::{ObjectsError, ObjectsResult};
@@ -75,15 +75,23 @@ pub struct Found {
     pub note: Bytes,
 }
 
+impl Found {
+    fn bytes(&self) -> usize {
+        self.name.len() + self.note.len()
+    }
+}
+
 impl Heads {
-    /// A page of at most `max` children of a container, and where the listing continues.
+    /// A page of at most `max` children of a container, and where the listing continues. It has
+    /// fewer if they have very long notes.
     pub async fn list_children(
         &self,
         parent: &Parent,
         after: Option<&ListToken>,
         max: usize,
     ) -> ObjectsResult<(Vec<Found>, Option<ListToken>)> {
-        let mut live = Vec::new();
+        let mut live: Vec<Found> = Vec::new();
+        let mut room = Room::new(self, max);
         let first = after.map_or(0, |token| token.shard);
         let shards = shards_listed(parent, after)?;
         for shard in first..shards {
@@ -93,72 +101,68 @@ impl Heads {
             };
             let mut children = Children::new(parent.partitions_of(shard, shards), from, Strength::Usual);
             // Unsettled children are looked up in batches, so a page may have too few at first.
-            while live.len() < max {
-                let names = children.take(self, max - live.len()).await?;
-                let Some(last) = names.last() else { break };
-                let next = ListToken { shards, shard, name: last.name.clone() };
-                live.extend(self.live_of(parent, names).await?);
-                if live.len() >= max {
-                    return Ok((live, Some(next)));
+            while room.children() > 0 {
+                let names = children.take(self, room.children()).await?;
+                if names.is_empty() {
+                    break;
                 }
+                for child in self.live_of(parent, names).await? {
+                    // The page may have had some before.
+                    if room.children() == 0 {
+                        break;
+                    }
+                    room.take(child.bytes());
+                    live.push(child);
+                }
+            }
+            if room.children() == 0 {
+                let next = live.last().map(|last| ListToken { shards, shard, name: last.name.clone() });
+                return Ok((live, next));
             }
         }
         Ok((live, None))
     }
 
-    /// A page of at most `max` children of a container that ends where another page begins. The
-    /// children are in the order of the listing. The second value is where they begin; `None` means
-    /// at the first child.
+    /// A page of at most `max` children of a container that ends where another page begins; `None`:
+    /// at the last child. The children are in the order of the listing. The second value is where
+    /// they begin; `None` means at the first child. Like any page, it has fewer if they have very
+    /// long notes.
     pub async fn children_before(
         &self,
         parent: &Parent,
-        before: &ListToken,
+        before: Option<&ListToken>,
         max: usize,
     ) -> ObjectsResult<(Vec<Found>, Option<ListToken>)> {
         let mut live: Vec<Found> = Vec::new();
-        let shards = shards_listed(parent, Some(before))?;
-        for shard in (0..=before.shard.min(shards - 1)).rev() {
-            let to = match shard == before.shard {
+        let mut room = Room::new(self, max);
+        let shards = shards_listed(parent, before)?;
+        let last = before.map_or(shards - 1, |before| before.shard.min(shards - 1));
+        for shard in (0..=last).rev() {
+            let to = match before.filter(|before| before.shard == shard) {
                 // The place is where the shard begins.
-                true if before.name.is_empty() => continue,
-                true => Some(keys::after_child(&before.name)),
-                false => None,
+                Some(before) if before.name.is_empty() => continue,
+                Some(before) => Some(keys::after_child(&before.name)),
+                None => None,
             };
             let mut children = Children::backward(parent.partitions_of(shard, shards), to);
-            // The page begins after the first child that does not fit.
-            while live.len() <= max {
-                let names = children.take(self, (max - live.len()).saturating_add(1)).await?;
+            loop {
+                // The page begins after the first child that does not fit.
+                let names = children.take(self, room.children().saturating_add(1)).await?;
                 if names.is_empty() {
                     break;
                 }
-                live.extend(self.live_of(parent, names).await?);
-            }
-            if live.len() > max {
-                let begins = live.pop().map(|child| ListToken { shards, shard, name: child.name });
-                live.reverse();
-                return Ok((live, begins));
+                for child in self.live_of(parent, names).await? {
+                    if room.children() == 0 {
+                        live.reverse();
+                        return Ok((live, Some(ListToken { shards, shard, name: child.name })));
+                    }
+                    room.take(child.bytes());
+                    live.push(child);
+                }
             }
         }
         live.reverse();
         Ok((live, None))
-    }
-
-    /// Where the last page of at most `max` children of a container begins; `None` means at the
-    /// first child.
-    pub async fn last_children(&self, parent: &Parent, max: usize) -> ObjectsResult<Option<ListToken>> {
-        let shards = parent.shards();
-        for shard in (0..shards).rev() {
-            let mut children = Children::backward(parent.partitions(shard), None);
-            let mut names = children.take(self, max.saturating_add(1)).await?;
-            if names.len() > max {
-                // The page begins after the first name that does not fit.
-                return Ok(names.pop().map(|name| ListToken { shards, shard, name: name.name }));
-            }
-            if !names.is_empty() {
-                return Ok((shard > 0).then(|| ListToken { shards, shard, name: String::new() }));
-            }
-        }
-        Ok(None)
     }
 
     /// Returns those of `names` that are live, each once, and sweeps unsettled ones. A child is

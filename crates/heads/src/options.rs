@@ -68,6 +68,9 @@ pub struct LibraryOptions {
     pub sample_one_of: u32,
     /// The largest content, in bytes, that is stored in a row rather than in a file of its own.
     pub small_content_bytes: usize,
+    /// The bytes of names and notes of children with which a page of a listing ends, if it does not
+    /// end earlier with its number of children.
+    pub listing_bytes: usize,
     /// The number of rows of past members from which a shard is rewritten, if they are at least a
     /// quarter of it.
     pub rewrite_dead_rows_min: u64,
@@ -118,6 +121,7 @@ impl Default for LibraryOptions {
             shard_bytes_max: 40 << 20,
             sample_one_of: 1_024,
             small_content_bytes: 16 << 10,
+            listing_bytes: 1 << 20,
             rewrite_dead_rows_min: 1_000,
             memory_bytes: 512 << 20,
             read_ahead_bytes: 8 << 20,

@@ -36,6 +36,12 @@ impl Heads {
         match then {
             Then::Finished => self.finish(records).await?,
             Then::Later(until) => self.postpone(records, subject, until).await?,
+            Then::Partly(complete, until) => {
+                let (complete, left): (Vec<_>, Vec<_>) =
+                    records.iter().cloned().partition(|record| complete.contains(record.sort()));
+                self.finish(&complete).await?;
+                self.postpone(&left, subject, until).await?;
+            }
         }
         Ok(done)
     }

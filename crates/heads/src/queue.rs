@@ -22,11 +22,16 @@
 //! a walk finds the buckets with records, and the pass writes the mark again. What a walk finds
 //! counts more than a mark: if there are records below the mark, the pass reads them, and the mark
 //! goes back.
+//!
+//! On a store that several processes share, each of them puts a bounded number of bytes into a
+//! partition ([`SHARE_BYTES`]). What has no room in its shard goes to another one of the bucket. If
+//! none has room, it is due in a later bucket. Passes read all shards, so a record may be in any.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use store::{
     Class, Expect, Guard, NewRow, Outcome, Removal, Rows, Scan, Step, StoreError, Table, UnixMillis, ValueKind,
     envelope,
@@ -39,9 +44,14 @@ use crate::handle::Heads;
 use crate::keys;
 use crate::queues::Queue;
 use crate::retries::TRIES_MAX;
+use crate::sampling::row_bytes;
 
 /// How long a bucket is filled.
 pub const BUCKET: Duration = Duration::from_secs(600);
+
+/// The most bytes of records that one process puts into one partition of a shared store. Sixteen
+/// processes that fill the same one make less than the 100 MB that Cassandra should read.
+pub const SHARE_BYTES: u64 = 6_000_000;
 
 /// Bytes of one page of a scan over the records of a shard.
 const SCAN_BYTES: usize = 64 << 10;
@@ -59,17 +69,18 @@ fn begin_of(bucket: u32) -> UnixMillis {
     UnixMillis(u64::from(bucket) * BUCKET.as_millis() as u64)
 }
 
-/// The place of a record.
+/// A record, and its place.
 #[derive(Clone, Debug)]
 pub struct WorkRecord {
     partition: Bytes,
     sort: Bytes,
+    value: Bytes,
 }
 
 impl WorkRecord {
     /// The step that puts it.
-    pub fn put(&self, value: Bytes) -> Step {
-        let rows = vec![NewRow::new(self.sort.clone(), value)];
+    pub fn put(&self) -> Step {
+        let rows = vec![NewRow::new(self.sort.clone(), self.value.clone())];
         Step::Put { table: Table::Work, partition: self.partition.clone(), rows }
     }
 
@@ -86,7 +97,8 @@ impl WorkRecord {
 pub struct WorkEntry {
     queue: Queue,
     bucket: u32,
-    record: WorkRecord,
+    partition: Bytes,
+    sort: Bytes,
     /// Its value.
     pub value: Bytes,
 }
@@ -94,7 +106,43 @@ pub struct WorkEntry {
 impl WorkEntry {
     /// Its sort key.
     pub fn sort(&self) -> &Bytes {
-        &self.record.sort
+        &self.sort
+    }
+}
+
+/// The bytes of records that this process has put into each shard of the buckets that are not over,
+/// by bucket and queue.
+#[derive(Default)]
+pub(crate) struct Filled(Mutex<BTreeMap<(u32, usize), Vec<u64>>>);
+
+impl Filled {
+    /// The bucket and the shard for a record of so many bytes: its own, as long as there is room.
+    /// Buckets before the present one are over.
+    fn place(&self, queue: Queue, own: (u32, u8), bytes: u64, present: u32) -> (u32, u8) {
+        let mut filled = self.0.lock();
+        while filled.first_key_value().is_some_and(|((bucket, _), _)| *bucket < present) {
+            filled.pop_first();
+        }
+        let (mut bucket, own_shard) = own;
+        let bytes = bytes.min(SHARE_BYTES);
+        loop {
+            let shards = filled.entry((bucket, queue as usize)).or_insert_with(|| vec![0; queue.shards().into()]);
+            let has_room = |shard: u8| shards[usize::from(shard)] + bytes <= SHARE_BYTES;
+            let emptiest = || (0..queue.shards()).min_by_key(|shard| shards[usize::from(*shard)]);
+            let roomy = Some(own_shard).filter(|shard| has_room(*shard)).or_else(emptiest);
+            let roomy = roomy.filter(|shard| has_room(*shard) || bucket == u32::MAX);
+            if let Some(shard) = roomy {
+                shards[usize::from(shard)] += bytes;
+                return (bucket, shard);
+            }
+            // Once for each bucket: then nothing has room in it.
+            if shards.iter().any(|put| *put < SHARE_BYTES) {
+                let why = "more was recorded than the partitions of ten minutes may hold";
+                tracing::warn!(queue = queue.name(), why, "some work is done later");
+                shards.fill(SHARE_BYTES);
+            }
+            bucket += 1;
+        }
     }
 }
 
@@ -140,12 +188,17 @@ struct Low {
 
 impl Heads {
     /// A record that is due from a time on. Records of one subject that are due at the same time
-    /// share a partition.
-    pub fn queued(&self, queue: Queue, due: UnixMillis, subject: &[u8], sort: Bytes) -> WorkRecord {
+    /// share a partition, as long as that has room.
+    pub fn queued(&self, queue: Queue, due: UnixMillis, subject: &[u8], sort: Bytes, value: Bytes) -> WorkRecord {
         let shard = crc32fast::hash(subject) % u32::from(queue.shards());
-        let shard = u8::try_from(shard).unwrap_or(0);
-        let due = due.max(self.inner.surroundings.clock.now());
-        WorkRecord { partition: keys::queue(queue.name(), bucket_of(due), shard), sort }
+        let now = self.inner.surroundings.clock.now();
+        let own = (bucket_of(due.max(now)), u8::try_from(shard).unwrap_or(0));
+        let (bucket, shard) = match self.is_shared() {
+            true => self.inner.filled.place(queue, own, row_bytes(&sort, value.len()), bucket_of(now)),
+            // An engine of one process reads a part of a partition as it reads any rows.
+            false => own,
+        };
+        WorkRecord { partition: keys::queue(queue.name(), bucket, shard), sort, value }
     }
 
     /// The first bucket that is not closed. A step that puts a record may be built at the end of a
@@ -257,7 +310,8 @@ impl Heads {
                 let entry = |row: store::Row| WorkEntry {
                     queue: pass.queue,
                     bucket: pass.bucket,
-                    record: WorkRecord { partition: partition.clone(), sort: row.sort },
+                    partition: partition.clone(),
+                    sort: row.sort,
                     value: row.value,
                 };
                 let entries: Vec<_> = page.rows.into_iter().map(entry).collect();
@@ -326,8 +380,8 @@ impl Heads {
     /// Removes records of work that is done.
     pub async fn finish(&self, entries: impl IntoIterator<Item = &WorkEntry>) -> ObjectsResult<()> {
         let mut sorts: BTreeMap<&Bytes, Vec<Bytes>> = BTreeMap::new();
-        for WorkEntry { record, .. } in entries {
-            sorts.entry(&record.partition).or_default().push(record.sort.clone());
+        for WorkEntry { partition, sort, .. } in entries {
+            sorts.entry(partition).or_default().push(sort.clone());
         }
         let remove = |(partition, sorts): (&Bytes, Vec<Bytes>)| {
             let (partition, rows) = (partition.clone(), Removal::Rows(sorts));
@@ -344,17 +398,22 @@ impl Heads {
         let now = self.inner.surroundings.clock.now();
         let is_later = bucket_of(until) > bucket_of(now);
         let open_from = self.open_from(now);
-        let moved =
+        let may_move =
             entries.iter().filter(|entry| bucket_of(until) != entry.bucket && (is_later || entry.bucket < open_from));
-        let moved: Vec<_> = moved.collect();
+        // One step per partition, however many records there are; at most a page of them.
+        let (mut rows, mut moved): (BTreeMap<Bytes, Vec<NewRow>>, Vec<_>) = (BTreeMap::new(), Vec::new());
+        for entry in may_move {
+            let WorkRecord { partition, sort, value } =
+                self.queued(entry.queue, until, subject, entry.sort.clone(), entry.value.clone());
+            // If the clock was set back, the next bucket with room may be that of the record. Its
+            // removal from there would lose it.
+            if partition != entry.partition {
+                rows.entry(partition).or_default().push(NewRow::new(sort, value));
+                moved.push(entry);
+            }
+        }
         if moved.is_empty() {
             return Ok(());
-        }
-        // One step per partition, however many records there are; at most a page of them.
-        let mut rows: BTreeMap<Bytes, Vec<NewRow>> = BTreeMap::new();
-        for entry in &moved {
-            let WorkRecord { partition, sort } = self.queued(entry.queue, until, subject, entry.sort().clone());
-            rows.entry(partition).or_default().push(NewRow::new(sort, entry.value.clone()));
         }
         let put = |(partition, rows)| Step::Put { table: Table::Work, partition, rows };
         self.put_removing(rows.into_iter().map(put).collect()).await?;

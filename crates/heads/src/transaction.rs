@@ -119,8 +119,8 @@ impl Heads {
         };
         let sort = Bytes::copy_from_slice(&id.0);
         // It is due at once: a pass counts the transactions that are open.
-        let record = self.queued(Queue::Transactions, now, &id.0, sort);
-        let noted = record.put(envelope::seal(ValueKind::TransactionWork, &now.0.to_be_bytes()));
+        let work = envelope::seal(ValueKind::TransactionWork, &now.0.to_be_bytes());
+        let noted = self.queued(Queue::Transactions, now, &id.0, sort, work).put();
         match self.replace_state(id, None, Some(&begun), Some(noted), Amends::Adding).await? {
             Replaced::Applied => Ok((id, begun)),
             Replaced::Refused => Err(ObjectsError::Internal("the id of a transaction was drawn twice".to_owned())),

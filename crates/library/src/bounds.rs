@@ -1,6 +1,6 @@
 //! Bounds of partitions: the largest size of each kind, computed from the rules of keys and values.
 //! Cassandra should not have to read a partition of more than [`PARTITION_BYTES_MAX`].
-//! `docs/scale.md` has the numbers.
+//! `docs/scale.md` has the numbers. `docs/limits.md` says of those that grow when that matters.
 //!
 //! Every new kind of row needs a rule here: a test checks all rows that a library stores, and
 //! reports rows without one. Tokens belong to the server and contents to the engines; their rules
@@ -9,10 +9,12 @@
 use audit::PART_BYTES;
 use bytes::Bytes;
 use hathi::id::MAX_ID_BYTES;
-use heads::announce::LISTED_BUCKETS;
+use heads::announce::{FEED_SHARDS, LISTED_BUCKETS};
+use heads::grow::{SHARDS_MAX, TIMES};
 use heads::keys::{self, kind};
 use heads::mark::VersionMark;
 use heads::path::{NAME_BYTES_MAX, PATH_BYTES_MAX};
+use heads::queue::SHARE_BYTES;
 use heads::retries::TRIES_MAX;
 use heads::sampling::{ROW_BYTES, past_bytes, row_bytes, sampled_bytes};
 use heads::{LibraryOptions, Queue, ResourcePath, RevisionId};
@@ -28,6 +30,9 @@ use volumes::generations::{GENERATIONS_MAX, directory_bytes_max, part_bytes_max}
 /// The largest partition that Cassandra should have to read.
 pub const PARTITION_BYTES_MAX: u64 = 100_000_000;
 
+/// So many servers may fill the same partition at the same time, each with all that it may put.
+pub const SERVERS: u64 = 16;
+
 /// A kind of partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Partition {
@@ -41,6 +46,8 @@ pub enum Partition {
     LogPage,
     /// The rows that a revision of a resource wrote.
     Version,
+    /// The list of received versions of a resource.
+    Received,
     /// The list of buckets with records of the resources that point at one.
     BacklinkBuckets,
     /// A bucket of such records.
@@ -100,6 +107,9 @@ pub enum Partition {
 pub enum Largest {
     /// A fixed number of bytes.
     Bytes(u64),
+    /// So many bytes of each server that is there at the same time. One that is started again
+    /// counts as another one.
+    OfServer(u64),
     /// It grows with something: average bytes for each.
     Each(f64, &'static str),
 }
@@ -110,6 +120,7 @@ impl Largest {
     pub fn fits(self) -> Option<u64> {
         match self {
             Self::Bytes(_) => None,
+            Self::OfServer(bytes) => Some(PARTITION_BYTES_MAX / bytes.max(1)),
             Self::Each(bytes, _) => Some((PARTITION_BYTES_MAX as f64 / bytes) as u64),
         }
     }
@@ -117,12 +128,13 @@ impl Largest {
 
 impl Partition {
     /// All kinds.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Head,
         Self::Volume,
         Self::Directory,
         Self::LogPage,
         Self::Version,
+        Self::Received,
         Self::BacklinkBuckets,
         Self::Backlinks,
         Self::Keepers,
@@ -160,7 +172,8 @@ impl Partition {
                 Key::Part(part) => (Self::Directory, part == 0 && is_kind(&[kind::DIRECTORY])),
                 Key::Object(_) => (Self::Head, is_kind(&[kind::HEAD])),
                 Key::LogPage => (Self::LogPage, is_kind(&[kind::LOG, kind::VERSION_MARK])),
-                Key::Version => (Self::Version, is_kind(&[kind::DESCRIPTION, kind::SMALL_CONTENT])),
+                Key::Version => (Self::Version, is_kind(&[kind::DESCRIPTION, kind::SMALL_CONTENT, kind::RECEIVED])),
+                Key::Received => (Self::Received, *sort == keys::received_list()),
                 Key::BacklinkBuckets => (Self::BacklinkBuckets, keys::bucket_of(sort).is_some()),
                 Key::Backlinks => (Self::Backlinks, keys::backlink_of(sort).is_some()),
                 Key::Keepers => {
@@ -254,8 +267,10 @@ impl Partition {
             Self::Version => {
                 let pieces = DESCRIPTION_BYTES_MAX.div_ceil(PIECE_BYTES) as u64;
                 let description = DESCRIPTION_BYTES_MAX as u64 + pieces * row_bytes(&keys::description(nothing, 0), 0);
-                Largest::Bytes(description + row_bytes(&keys::small_content(nothing), options.small_content_bytes))
+                let content = row_bytes(&keys::small_content(nothing), options.small_content_bytes);
+                Largest::Bytes(description + content + row_bytes(&keys::received_version(nothing), value))
             }
+            Self::Received => Largest::Bytes(row_bytes(&keys::received_list(), value)),
             Self::BacklinkBuckets => Largest::Bytes(u64::from(BUCKETS) * row_bytes(&keys::bucket(0), 0)),
             Self::Backlinks => {
                 let link = by_path(keys::backlink(&root)) as f64;
@@ -287,14 +302,8 @@ impl Partition {
                 Largest::Bytes(OWNED_MAX * row_bytes(&id, VARINT_BYTES_MAX + etag))
             }
             Self::Audit => Largest::Bytes(PART_BYTES as u64),
-            Self::Records => {
-                let longest = by_path(keys::superseded(nothing, &root));
-                Largest::Each(longest as f64, "records of the longest paths in ten minutes and a shard")
-            }
-            Self::Jobs => {
-                let job = row_bytes(&keys::container_job(nothing, nothing), value);
-                Largest::Each(job as f64, "jobs on containers of the most shards in ten minutes and a shard")
-            }
+            // What does not fit is due later.
+            Self::Records | Self::Jobs => Largest::OfServer(SHARE_BYTES),
             Self::Transaction => {
                 let operation = by_path(keys::operation(&root, nothing));
                 let pieces =
@@ -308,8 +317,11 @@ impl Partition {
             }
             Self::Feed => {
                 let position = Bytes::copy_from_slice(&nothing.0);
-                let longest = row_bytes(&position, PATH_BYTES_MAX + 3 * VARINT_BYTES_MAX + size_of::<RevisionId>());
-                Largest::Each(longest as f64, "changes of the longest paths in ten minutes and a shard")
+                let names = FEED_ACTOR_BYTES + FEED_AGENT_BYTES + size_of::<RevisionId>();
+                let longest = row_bytes(&position, PATH_BYTES_MAX + names + 5 * VARINT_BYTES_MAX);
+                // Positions spread them evenly, whatever changes.
+                let each = longest as f64 / f64::from(FEED_SHARDS);
+                Largest::Each(each, "changes of the longest paths in ten minutes")
             }
             Self::FeedBuckets => {
                 Largest::Bytes(u64::from(LISTED_BUCKETS) * row_bytes(&keys::feed_bucket(0), size_of::<u32>()))
@@ -341,11 +353,14 @@ impl Partition {
             Self::SearchState => Largest::Bytes(2 * row_bytes(&search::keys::cursor_key(), value)),
             // A list with more for each shard is made anew, with more of them.
             Self::SearchList => Largest::Bytes(2 * search::GENERATION_BYTES),
-            Self::Emptied => Largest::Each(row_bytes(&keys::emptied(0), 0) as f64, "notes, one for 1,000 partitions"),
-            Self::Dropping => Largest::Each(
-                row_bytes(&keys::dropping(UnixMillis(0)), 0) as f64,
-                "servers that note it at the same time",
-            ),
+            // A note for each of its partitions at most. No shard of a container of the repository
+            // is rewritten, and one that was growing has the earlier shards and the new ones.
+            Self::Emptied => {
+                let partitions = u64::from((SHARDS_MAX + SHARDS_MAX / TIMES).max(options.resource_shards));
+                Largest::Bytes((partitions + 1) * row_bytes(&keys::emptied(0), 0))
+            }
+            // A server that finds a note makes none.
+            Self::Dropping => Largest::OfServer(row_bytes(&keys::dropping(UnixMillis(0)), 0)),
             // Its pages, METS, record, and the volume as a whole.
             Self::Damage => {
                 Largest::Bytes((hathi::mets::MAX_PAGES as u64 + 3) * row_bytes(&keys::damage(nothing, 0), 0))
@@ -365,6 +380,7 @@ enum Key {
     Object(u8),
     LogPage,
     Version,
+    Received,
     /// A part of a generation of a volume, with its number.
     Part(u32),
     BacklinkBuckets,
@@ -383,6 +399,7 @@ impl Key {
             (b"v/" | b"r/", Some([b'l', page @ ..])) if page.len() == 8 => Some(Self::LogPage),
             (b"v/", Some([b'g', ..])) => keys::part_of(partition).map(|(_, part)| Self::Part(part)),
             (b"r/", Some([b'r', revision @ ..])) if revision.len() == 16 => Some(Self::Version),
+            (b"r/", Some(b"v")) => Some(Self::Received),
             (b"b/" | b"m/", None) => Some(Self::BacklinkBuckets),
             (b"b/" | b"m/", Some(bucket)) if bucket.len() == 2 => Some(Self::Backlinks),
             _ => None,
@@ -390,26 +407,40 @@ impl Key {
     }
 }
 
-/// The most servers that check at the same time, the reports that are kept, the findings that each of
-/// those servers stores in a pass, and those of records in a pass. They are those of the crate
-/// `fixity`, which is above.
-const FIXITY_READERS: u64 = 32;
-const FIXITY_REPORTS: u64 = 41;
-const FIXITY_FINDINGS: u64 = 500;
-const FIXITY_RECORD_FINDINGS: u64 = 201;
+// The numbers of crates above. They compare theirs with these when they are compiled.
+
+/// The most servers that the crate `fixity` lets check at the same time.
+pub const FIXITY_READERS: u64 = 32;
+
+/// The most reports that it keeps, with the one that is removed next.
+pub const FIXITY_REPORTS: u64 = 41;
+
+/// The most findings that each of its servers stores in a pass.
+pub const FIXITY_FINDINGS: u64 = 500;
+
+/// The most findings of records in a pass.
+pub const FIXITY_RECORD_FINDINGS: u64 = 201;
 
 /// The most bytes of a report without its place.
 const FIXITY_REPORT_BYTES: usize = 128;
 
 /// The most bytes of a finding: five parts, each with its name and 200 bytes of what is wrong.
-const FIXITY_FINDING_BYTES: usize = 5 * (200 + 20) + 20;
+pub const FIXITY_FINDING_BYTES: usize = 5 * (200 + 20) + 20;
 
 /// The most bytes of a webhook's name; of a bridge's with `bridge/` before it.
-const WEBHOOK_NAME_BYTES: usize = 64 + 7;
+pub const WEBHOOK_NAME_BYTES: usize = 64 + 7;
 
-/// The most bytes of how far a webhook is: numbers, and why it failed and was parked, with at most
-/// 200 characters each.
-const WEBHOOK_BYTES: usize = 2 * 4 * 200 + 160;
+/// The most characters of why a webhook failed, and of why it was parked.
+pub const WEBHOOK_REASON_CHARS: usize = 200;
+
+/// The most bytes of how far a webhook is: numbers, and both reasons.
+const WEBHOOK_BYTES: usize = 2 * 4 * WEBHOOK_REASON_CHARS + 160;
+
+/// The most bytes of the name of a token that the change feed has.
+pub const FEED_ACTOR_BYTES: usize = 64;
+
+/// The most bytes of the name of a program that the change feed has.
+pub const FEED_AGENT_BYTES: usize = 256;
 
 /// Characters of a selection's id.
 const ID_CHARS: usize = 32;

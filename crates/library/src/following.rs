@@ -7,7 +7,9 @@
 //!
 //! For a version that was removed the feed names the object and that version. Its mark is copied,
 //! so that nobody reads it there. The record by which its parts are deleted is not:
-//! [`Library::agree`](crate::Library::agree) makes one again.
+//! [`Library::agree`](crate::Library::agree) makes one again. The same holds for received versions,
+//! which the feed also names when they come. Of each object that is named their list is copied,
+//! after what is new in it.
 //!
 //! Marks move to other partitions without an event: a shard is rewritten, a container grows, past
 //! members are moved apart. So if a container has other shards than in the copy, all its marks are
@@ -29,7 +31,8 @@ use heads::containment::Container;
 use heads::head::{self, Body, Head, HeadRow};
 use heads::keys::{self, Link};
 use heads::path::ResourcePath;
-use heads::resource_body::{BytesPlace, Kind};
+use heads::received::{ReceivedState, ReceivedVersions};
+use heads::resource_body::{BytesPlace, Kind, ResourceBody};
 use heads::{ObjectState, ObjectsError, RevisionId};
 use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
@@ -78,7 +81,8 @@ pub struct Following {
     marked: futures::lock::Mutex<HashMap<Bytes, Stamp>>,
 }
 
-/// The revision of each object through which it is copied.
+/// The revision of each object through which it is copied. The partition of a received version
+/// counts as an object, with the revision that wrote it.
 #[derive(Default)]
 struct Copied {
     newer: HashMap<Bytes, RevisionId>,
@@ -240,6 +244,7 @@ impl Following {
             }
         }
         if let Some(path) = path {
+            self.copy_received(copier, object, &path, *since).await?;
             if let Some(parent) = path.parent() {
                 self.copy_marks(copier, &Container::At(parent), path.name()).await?;
             }
@@ -253,6 +258,39 @@ impl Following {
         copy_head(copier, object, &row).await?;
         self.copied.lock().note(object.clone(), head.revision);
         Ok(())
+    }
+
+    /// Copies received versions of a resource, then their list: those that were written since a
+    /// revision, and those that the list of the copy lacks. A pass over everything copies that list
+    /// before or after what it names, so it does not say what is copied.
+    async fn copy_received(
+        &self,
+        copier: &Copier,
+        object: &Bytes,
+        path: &ResourcePath,
+        since: RevisionId,
+    ) -> Result<(), CopyError> {
+        let (partition, sort) = (keys::received(object), keys::received_list());
+        let Some(row) = copier.row(Table::Objects, &partition, &sort).await? else { return Ok(()) };
+        let list: ReceivedVersions = head::open(Table::Objects, &row.value).map_err(of_objects)?;
+        let there = copier.copied_row(Table::Objects, &partition, &sort).await?;
+        let there = there.map(|there| head::open::<ReceivedVersions>(Table::Objects, &there.value)).transpose();
+        let there = there.map_err(|error| Role::Standby.blamed(of_objects(error)))?.unwrap_or_default();
+        for version in list.versions.iter().filter(|version| !version.is_removed) {
+            let written = version.written;
+            let parts = keys::version(object, written);
+            let is_new = written >= since || !there.has(written);
+            if !is_new || self.copied.lock().through(&parts).is_some() {
+                continue;
+            }
+            let state = copier.row(Table::Objects, &parts, &keys::received_version(written)).await?;
+            // It was removed meanwhile, and deleted.
+            let Some(state) = state else { continue };
+            let state: ReceivedState = head::open(Table::Objects, &state.value).map_err(of_objects)?;
+            copy_version(copier, object, path, written, &state.body).await?;
+            self.copied.lock().note(parts, written);
+        }
+        copy_head(copier, &partition, &row).await
     }
 
     /// Copies the marks of a child, from wherever its container keeps them.
@@ -381,7 +419,10 @@ async fn first_page(copier: &Copier, object: &Bytes, head: &Head, from: Revision
 
 /// Copies what a head of a resource names.
 async fn copy_named_by(copier: &Copier, object: &Bytes, path: &ResourcePath, head: &Head) -> Result<(), CopyError> {
-    copy_version(copier, object, path, head).await?;
+    match head.body.resource() {
+        Some(resource) => copy_version(copier, object, path, head.revision, resource).await?,
+        None => copy_named(copier, Table::Objects, &keys::version(object, head.revision)).await?,
+    }
     // Its shards do not change any more, and no later head names them.
     if head.state == ObjectState::Deleting {
         copy_children(copier, &Container::At(path.clone()), head, None).await?;
@@ -400,15 +441,20 @@ async fn all_rows(copier: &Copier, partition: &Bytes, scan: Scan) -> Result<Vec<
 }
 
 /// Copies what a revision of a resource wrote, and the records of what it points at.
-async fn copy_version(copier: &Copier, object: &Bytes, path: &ResourcePath, version: &Head) -> Result<(), CopyError> {
-    let partition = keys::version(object, version.revision);
+async fn copy_version(
+    copier: &Copier,
+    object: &Bytes,
+    path: &ResourcePath,
+    revision: RevisionId,
+    resource: &ResourceBody,
+) -> Result<(), CopyError> {
+    let partition = keys::version(object, revision);
     copy_named(copier, Table::Objects, &partition).await?;
-    let Some(resource) = version.body.resource() else { return Ok(()) };
     if let Some(BytesPlace::Content(id)) = resource.binary().map(|binary| &binary.place) {
         copy_named(copier, Table::Objects, &keys::keepers(*id)).await?;
         copier.copy_content_named(*id).await?;
     }
-    let pieces = Scan::prefix(keys::description_rows(version.revision), PAGE_BYTES);
+    let pieces = Scan::prefix(keys::description_rows(revision), PAGE_BYTES);
     let mut description = Vec::new();
     for row in all_rows(copier, &partition, pieces).await? {
         let piece = envelope::open(ValueKind::Description, &row.value);

@@ -18,7 +18,7 @@ use heads::head::{Head, HeadRow, ObjectState};
 use heads::keys;
 use heads::mark::{Mark, Settled};
 use heads::path::ResourcePath;
-use store::{Class, Scan, Step, Strength, Table, ValueKind, envelope};
+use store::{Class, Scan, Step, Strength, Table};
 use volumes::Verified;
 use volumes::generations::listing;
 
@@ -140,10 +140,7 @@ impl Library {
             self.remove_the_headless(&mut found).await?;
             self.record_removals().await?;
             for id in &headless {
-                let leftover = self
-                    .volumes
-                    .work_record(self.heads.revisions().mint(), id)
-                    .put(envelope::seal(ValueKind::VolumeWork, &[]));
+                let leftover = self.volumes.work_record(self.heads.revisions().mint(), id).put();
                 self.heads.put_acknowledged(Class::Description, vec![leftover]).await?;
             }
             if is_text_incomplete {
@@ -287,6 +284,11 @@ impl Library {
         let mut next: Option<Bytes> = None;
         loop {
             let (mut pages, rest) = self.some_partitions(Table::Objects, next).await?;
+            for received in pages.iter().filter(|partition| keys::is_received(partition)) {
+                if let Some(path) = keys::resource_of_partition(&keys::object_of(received)) {
+                    self.repository.record_received_removals(&path).await?;
+                }
+            }
             pages.retain(|partition| keys::log_page_of(partition).is_some());
             let read = || async {
                 let first = |page: &Bytes| (Table::Objects, page.clone(), Scan::prefix(keys::version_mark_prefix(), 1));

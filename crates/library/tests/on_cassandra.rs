@@ -90,6 +90,8 @@ mod pages_back;
 mod passes;
 #[path = "all/resources/past.rs"]
 mod past;
+#[path = "all/resources/received.rs"]
+mod received;
 #[path = "all/resources/damage.rs"]
 mod resource_damage;
 #[path = "all/resources/races.rs"]

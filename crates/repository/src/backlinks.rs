@@ -9,6 +9,10 @@
 //! bucket is a partition, and one more partition lists the buckets in use. Most resources have a
 //! few links, and reading those reads as many buckets. A million links by the longest paths make
 //! buckets of 0.5 MB.
+//!
+//! Whoever reads a resource reads the heads of all containers that are recorded to give it members.
+//! So these are bounded ([`GIVING_MAX`]), and those that did so before count too: their records
+//! stay, because versions of the resource have their members.
 
 use std::collections::VecDeque;
 
@@ -19,10 +23,16 @@ use heads::keys::{self, Link};
 use heads::path::ResourcePath;
 use store::{Class, NewRow, Scan, Step, Table, ValueKind, envelope};
 
+use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
 
 /// The number of partitions over which the records of one resource are spread.
 pub const BUCKETS: u16 = 4_096;
+/// The most containers that give members to one resource, or did so before. Containers that are
+/// created at the same time may exceed it, each by itself.
+pub const GIVING_MAX: usize = 1_024;
+/// Buckets that are read together.
+const BUCKETS_AT_ONCE: usize = 16;
 /// Bytes of each scan page after the first: most resources have few links or none.
 const SCAN_BYTES: usize = 16 << 10;
 /// References that are put in one list with the head. Further ones are put in lists of their own
@@ -36,9 +46,8 @@ pub struct Backlinks {
     path: ResourcePath,
     /// The rest of the list of buckets; `None` once all of it is read.
     list: Option<Scan>,
-    /// Buckets that are still to be read, and the rest of the current one.
-    buckets: VecDeque<u16>,
-    bucket: Option<(u16, Scan)>,
+    /// Buckets that are still to be read, each with the rest of it.
+    buckets: VecDeque<(u16, Scan)>,
 }
 
 impl Backlinks {
@@ -54,7 +63,7 @@ impl Backlinks {
 
     fn of(link: Link, path: ResourcePath) -> Self {
         let list = Some(Scan::prefix(keys::bucket_prefix(), Scan::FEW_BYTES));
-        Self { link, path, list, buckets: VecDeque::new(), bucket: None }
+        Self { link, path, list, buckets: VecDeque::new() }
     }
 
     /// The resource at which they point.
@@ -68,25 +77,28 @@ impl Repository {
     /// page may be empty.
     pub async fn more_backlinks(&self, links: &mut Backlinks) -> ObjectsResult<Option<Vec<ResourcePath>>> {
         loop {
-            let first = || Scan::prefix(keys::backlink_prefix(), Scan::FEW_BYTES);
-            let next = links.buckets.pop_front().map(|bucket| (bucket, first()));
-            if let Some((bucket, scan)) = links.bucket.take().or(next) {
-                let partition = keys::backlinks(links.link, &links.path, bucket);
-                let page = self.heads.store().scan(
-                    self.heads.call(Class::Description),
-                    Table::Objects,
-                    &partition,
-                    scan.clone(),
-                );
-                let page = page.await?;
-                links.bucket = resumed(&scan, page.next).map(|rest| (bucket, rest));
-                return Ok(Some(page.rows.iter().filter_map(|row| keys::backlink_of(&row.sort)).collect()));
+            let at_once = links.buckets.len().min(BUCKETS_AT_ONCE);
+            if at_once > 0 {
+                let read: Vec<_> = links.buckets.drain(..at_once).collect();
+                let partition = |bucket| keys::backlinks(links.link, &links.path, bucket);
+                let scans = read.iter().map(|(bucket, scan)| (Table::Objects, partition(*bucket), scan.clone()));
+                let call = self.heads.call(Class::Description);
+                let pages = self.heads.store().scan_many(call, scans.collect()).await?;
+                let mut paths = Vec::new();
+                for ((bucket, scan), page) in read.into_iter().zip(pages) {
+                    paths.extend(page.rows.iter().filter_map(|row| keys::backlink_of(&row.sort)));
+                    // Those that have begun come first, so that few are remembered with a key.
+                    let rest = resumed(&scan, page.next).map(|rest| (bucket, rest));
+                    rest.into_iter().for_each(|rest| links.buckets.push_front(rest));
+                }
+                return Ok(Some(paths));
             }
             let Some(scan) = links.list.take() else { return Ok(None) };
             let partition = keys::backlink_buckets(links.link, &links.path);
             let call = self.heads.call(Class::Description);
             let page = self.heads.store().scan(call, Table::Objects, &partition, scan.clone()).await?;
-            links.buckets.extend(page.rows.iter().filter_map(|row| keys::bucket_of(&row.sort)));
+            let first = |bucket| (bucket, Scan::prefix(keys::backlink_prefix(), Scan::FEW_BYTES));
+            links.buckets.extend(page.rows.iter().filter_map(|row| keys::bucket_of(&row.sort)).map(first));
             links.list = resumed(&scan, page.next);
         }
     }
@@ -103,6 +115,40 @@ impl Repository {
         }
         Ok(steps(with_head))
     }
+
+    /// Records that the container at a path gives members to a resource. Returns the steps for the
+    /// list of its head. The record may exist although the container does not: its head decides.
+    ///
+    /// Fails with [`ResourceError::TooManyGive`] if there is no room for another container.
+    pub(super) async fn gives_members(
+        &self,
+        resource: &ResourcePath,
+        container: &ResourcePath,
+    ) -> ResourceResult<[Step; 2]> {
+        match self.heads.retry_transient(|| self.may_give(resource, container)).await? {
+            true => Ok(record(Link::Members, resource, container)),
+            false => Err(ResourceError::TooManyGive(resource.clone())),
+        }
+    }
+
+    /// Whether there is room for the record of a container that gives members to a resource, or the
+    /// record is there.
+    async fn may_give(&self, resource: &ResourcePath, container: &ResourcePath) -> ObjectsResult<bool> {
+        let partition = keys::backlinks(Link::Members, resource, bucket_from(container));
+        let call = self.heads.call(Class::Description);
+        if self.heads.store().get(call, Table::Objects, &partition, &keys::backlink(container)).await?.is_some() {
+            return Ok(true);
+        }
+        let mut links = Backlinks::giving_members_to(resource.clone());
+        let mut recorded = 0;
+        while recorded < GIVING_MAX {
+            match self.more_backlinks(&mut links).await? {
+                Some(paths) => recorded += paths.len(),
+                None => return Ok(true),
+            }
+        }
+        Ok(false)
+    }
 }
 
 /// The rest of a scan, in larger pages.
@@ -110,15 +156,14 @@ fn resumed(scan: &Scan, next: Option<Bytes>) -> Option<Scan> {
     scan.resumed(next).map(|rest| Scan { max_bytes: SCAN_BYTES, ..rest })
 }
 
-/// Records that the container at a path gives members to a resource. The record may exist although
-/// the container does not: its head decides.
-pub(super) fn gives_members(resource: &ResourcePath, container: &ResourcePath) -> [Step; 2] {
-    record(Link::Members, resource, container)
+/// The bucket with the records of links from a resource.
+fn bucket_from(path: &ResourcePath) -> u16 {
+    shard_of(path.as_str(), BUCKETS)
 }
 
 /// The steps that record one link.
 fn record(link: Link, target: &ResourcePath, from: &ResourcePath) -> [Step; 2] {
-    let bucket = shard_of(from.as_str(), BUCKETS);
+    let bucket = bucket_from(from);
     let rows = [
         (keys::backlink_buckets(link, target), keys::bucket(bucket)),
         (keys::backlinks(link, target, bucket), keys::backlink(from)),

@@ -3,8 +3,8 @@
 //!
 //! Each content that a head is about to name gets a record of that head's object, put before the
 //! head. A content is an orphan if, a grace after its upload, no recorded object names it in its
-//! head or head log. No request takes that long: if the grace is short, it waits until the request
-//! has ended ([`heads::Heads::requests_end`]).
+//! head, its head log or its list of received versions. No request takes that long: if the grace is
+//! short, it waits until the request has ended ([`heads::Heads::requests_end`]).
 
 use bytes::Bytes;
 use heads::chores::Chore;
@@ -90,7 +90,7 @@ impl Repository {
         Ok(true)
     }
 
-    /// Whether the head or an earlier head of an object names a content.
+    /// Whether the head, an earlier head or a received version of an object names a content.
     async fn is_named_by(&self, id: ContentId, object: &Bytes) -> ObjectsResult<bool> {
         let named = async {
             let Some(row) = self.heads.head_at(object).await? else { return Ok(false) };
@@ -109,7 +109,7 @@ impl Repository {
                     return Ok(true);
                 }
             }
-            Ok(false)
+            self.is_received(id, object).await
         };
         match named.await {
             // A head that cannot be read may name it.

@@ -18,7 +18,6 @@ use heads::rules::Rule;
 use heads::switch::Switched;
 use store::{ContentId, FormatLevel, NewRow, Random, Step, Table, ValueKind, envelope};
 
-use crate::backlinks::gives_members;
 use crate::describe;
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
@@ -284,7 +283,9 @@ impl Repository {
         };
         if let Container::At(above) = parent.container() {
             let path = above.child(name)?;
-            rows.extend(new.members_for.iter().flat_map(|resource| gives_members(resource, &path)));
+            if let Some(resource) = &new.members_for {
+                rows.extend(self.gives_members(resource, &path).await?);
+            }
             rows.extend(self.refer(&path, &new.refers_to).await?);
             if let (Holder::Claim(claim), NewKind::Container(_) | NewKind::Group(_)) = (holder, &new.kind) {
                 rows.push(made_container(claim, &path, incarnation));

@@ -15,7 +15,7 @@ use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{self, Body, Head, HeadRow, ObjectState};
 use heads::keys;
 use heads::path::ResourcePath;
-use heads::queue::WorkEntry;
+use heads::queue::{WorkEntry, WorkRecord};
 use heads::queues::Queue;
 use heads::retries::Tries;
 use heads::retries::changes_all_the_time;
@@ -95,9 +95,10 @@ impl Repository {
         let mut tries = Tries::default();
         let mut unsure = false;
         let record = loop {
-            let record = self.heads.queued(Queue::Deleting, self.heads.now(), &sort, sort.clone());
-            let is_recorded = is_container && self.heads.keeps(Rule::JobFirst);
-            let mut before: Vec<_> = is_recorded.then(|| record.put(job.clone())).into_iter().collect();
+            let queued = || self.heads.queued(Queue::Deleting, self.heads.now(), &sort, sort.clone(), job.clone());
+            let record = is_container.then(queued);
+            let recorded = record.iter().filter(|_| self.heads.keeps(Rule::JobFirst));
+            let mut before: Vec<_> = recorded.map(WorkRecord::put).collect();
             before.extend(self.superseding(path, revision));
             let parent = match self.heads.retry_transient(|| self.heads.parent(&above)).await {
                 Ok(parent) if parent.incarnation() == base.head.parent_incarnation => parent,
@@ -115,7 +116,7 @@ impl Repository {
                 return Err(changes_all_the_time(format!("/{path}"), unsure).into());
             }
         };
-        if is_container {
+        if let Some(record) = record {
             if !self.heads.keeps(Rule::JobFinish) {
                 self.heads.put_acknowledged(Class::Description, vec![record.done()]).await?;
             }
@@ -129,9 +130,9 @@ impl Repository {
     /// Records again that a container is being deleted, for a store whose records may be lost.
     pub async fn record_deletion(&self, path: &ResourcePath, deleting: &Head) -> ObjectsResult<()> {
         let sort = keys::container_job(deleting.revision, deleting.incarnation);
-        let record = self.heads.queued(Queue::Deleting, self.heads.now(), &sort, sort.clone());
         let job = DeletionJob { path: path.to_string(), incarnation: deleting.incarnation };
-        self.heads.put_acknowledged(Class::Description, vec![record.put(head::seal(&job)?)]).await
+        let record = self.heads.queued(Queue::Deleting, self.heads.now(), &sort, sort.clone(), head::seal(&job)?);
+        self.heads.put_acknowledged(Class::Description, vec![record.put()]).await
     }
 
     /// Continues deletions that began at least `age_min` ago and do not run in this process.

@@ -52,8 +52,8 @@ impl Repository {
         let (incarnation, children) = (head.incarnation, children.clone());
         let emptying = head::seal(&Emptying { path: path.to_string(), incarnation, children })?;
         let sort = keys::container_job(revision, incarnation);
-        let record = self.heads.queued(Queue::Emptying, self.may_be_emptied(path, revision), &sort, sort.clone());
-        Ok(Some(record.put(emptying)))
+        let due = self.may_be_emptied(path, revision);
+        Ok(Some(self.heads.queued(Queue::Emptying, due, &sort, sort.clone(), emptying).put()))
     }
 
     /// Drops the marks of children of deleted containers. The deletion must be at least a grace

@@ -8,6 +8,8 @@ use heads::transaction::Phase;
 use store::UnixMillis;
 use thiserror::Error;
 
+use crate::backlinks::GIVING_MAX;
+
 /// The result of a call about resources.
 pub type ResourceResult<T> = Result<T, ResourceError>;
 
@@ -37,6 +39,13 @@ pub enum ResourceError {
         /// The group that it would be in.
         group: ResourcePath,
     },
+    /// Too many containers give members to the resource, or did so before.
+    #[error(
+        "{max} containers give members to /{0}, or did so before, and no more can: add members to one of these, or \
+         create the container where one of these was",
+        max = GIVING_MAX
+    )]
+    TooManyGive(ResourcePath),
     /// The root container cannot be deleted.
     #[error("the container that everything else is in cannot be deleted")]
     Root,
@@ -49,6 +58,9 @@ pub enum ResourceError {
     /// The version to be removed is the current state.
     #[error("this version is the current state of /{0}: change or delete the resource first")]
     CurrentVersion(ResourcePath),
+    /// A version cannot have the time that a client states.
+    #[error("{0}")]
+    NotReceived(String),
     /// There is no such transaction, or it is another client's.
     #[error("there is no transaction {0}")]
     NoTransaction(TransactionId),

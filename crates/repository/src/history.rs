@@ -11,6 +11,10 @@
 //! A version that a client removed leaves a record too, whatever is kept. Its parts are removed
 //! once no version that can be read names them, a grace after that.
 //!
+//! Received versions have parts of their own. Where only some versions are kept, those that are
+//! older than the oldest one that is kept are removed in the same way. What the writer of one left
+//! behind is deleted once that version cannot be listed any more.
+//!
 //! Each revision has a partition for its rows, so there is no list of what exists. The heads in the
 //! log name it; for revisions that were never switched in, their writers' records do. The head
 //! notes up to where everything is removed, so that the work does not grow with what was removed
@@ -43,6 +47,7 @@ use store::{Class, ContentId, NewRow, Removal, Scan, Step, Table, UnixMillis, Va
 use crate::damage::unmark;
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
+use crate::received::is_receiving;
 
 /// Parts of versions that are removed in one list.
 const REMOVED_AT_ONCE: usize = 128;
@@ -80,8 +85,23 @@ enum Progress {
     Removed,
     /// Nothing can be done before this time, or nothing is known about when.
     Waiting(UnixMillis),
-    /// Nothing is left to do, and no writer of these records is at work any more.
+    /// Nothing is left to do. Writers of the records may still be at work.
     Finished,
+}
+
+/// The result for the received versions of one resource.
+#[derive(Default)]
+struct OfReceived {
+    /// The revisions of the records of received versions: those of their writers, and those of
+    /// removals. Whether nothing is left to do for them, once their requests have passed.
+    records: BTreeMap<RevisionId, bool>,
+    /// When to look at versions that are not listed yet, if there are any.
+    until: Option<UnixMillis>,
+}
+
+/// The revisions under which these records were left.
+fn revisions_of(records: &[WorkEntry]) -> impl Iterator<Item = RevisionId> {
+    records.iter().filter_map(|entry| keys::superseded_of(entry.sort())).map(|(revision, _)| revision)
 }
 
 /// The prefix of the keys of its rows.
@@ -98,9 +118,8 @@ impl Repository {
     pub(super) fn superseding(&self, path: &ResourcePath, revision: RevisionId) -> Option<Step> {
         let record = || {
             let (now, subject) = (self.heads.now(), path.as_str().as_bytes());
-            self.heads
-                .queued(Queue::Superseded, now, subject, keys::superseded(revision, path))
-                .put(envelope::seal(ValueKind::SupersededWork, &[]))
+            let (sort, work) = (keys::superseded(revision, path), envelope::seal(ValueKind::SupersededWork, &[]));
+            self.heads.queued(Queue::Superseded, now, subject, sort, work).put()
         };
         (self.heads.options().kept_at(path) != Keep::All).then(record)
     }
@@ -115,6 +134,10 @@ impl Repository {
         let object = keys::resource_partition(path);
         let timeline = self.heads.timeline(&object, self.heads.options().kept_at(path)).await?;
         let timeline = timeline.ok_or_else(|| ResourceError::Absent(path.clone()))?;
+        let list = self.heads.received(&object).await?;
+        if let Some(received) = list.at(revision).filter(|received| !received.is_removed) {
+            return self.remove_received(path, received, &timeline.current().head).await;
+        }
         let version = timeline.version(revision).await?.filter(|row| row.head.revision >= timeline.kept_from());
         let head = version.ok_or_else(|| ResourceError::NoVersion(path.clone()))?.head;
         if timeline.current().head.revision == revision {
@@ -129,11 +152,11 @@ impl Repository {
 
     /// The record that a version was removed, under a revision above `floor`: that keeps it apart
     /// from the record of the version's writer, which may be due earlier.
-    fn removing(&self, path: &ResourcePath, removed: RevisionId, floor: RevisionId) -> Step {
+    pub(crate) fn removing(&self, path: &ResourcePath, removed: RevisionId, floor: RevisionId) -> Step {
         let due = self.heads.now().plus(self.heads.options().grace);
         let sort = keys::superseded(self.heads.revisions().mint_above(floor), path);
-        let record = self.heads.queued(Queue::Superseded, due, path.as_str().as_bytes(), sort);
-        record.put(envelope::seal(ValueKind::SupersededWork, &removed.0))
+        let work = envelope::seal(ValueKind::SupersededWork, &removed.0);
+        self.heads.queued(Queue::Superseded, due, path.as_str().as_bytes(), sort, work).put()
     }
 
     /// Records again that versions were removed whose marks are in a page of a head log, for a
@@ -173,11 +196,11 @@ impl Repository {
             for (path, records) in resources {
                 let collect = || async { self.collect_resource(&stored_path(&path)?, &records).await };
                 let now = self.heads.now();
-                let outcome = self.heads.retry_transient(collect).await.map(|progress| match progress {
-                    Progress::Removed => (true, Then::Later(now)),
+                let outcome = self.heads.retry_transient(collect).await.map(|(progress, complete)| match progress {
+                    Progress::Removed => (true, Then::Partly(complete, now)),
                     Progress::Finished => (false, Then::Finished),
-                    Progress::Condemned => (false, Then::Later(now.plus(self.heads.options().grace))),
-                    Progress::Waiting(until) => (false, Then::Later(until)),
+                    Progress::Condemned => (false, Then::Partly(complete, now.plus(self.heads.options().grace))),
+                    Progress::Waiting(until) => (false, Then::Partly(complete, until)),
                 });
                 let done = self.heads.dealt_with(&mut tally, (&records, path.as_bytes()), outcome).await?;
                 removed += u64::from(done.unwrap_or(false));
@@ -187,26 +210,117 @@ impl Repository {
         Ok(removed)
     }
 
-    async fn collect_resource(&self, path: &ResourcePath, records: &[WorkEntry]) -> ObjectsResult<Progress> {
+    /// Visits a resource. Also returns the sort keys of those records for which nothing is left to
+    /// do, whatever is left for the others: something always waits for the grace in a resource that
+    /// changes all the time.
+    async fn collect_resource(
+        &self,
+        path: &ResourcePath,
+        records: &[WorkEntry],
+    ) -> ObjectsResult<(Progress, BTreeSet<Bytes>)> {
+        // Before anything is read, so that all that these writers did is found.
+        let ended: BTreeSet<RevisionId> =
+            revisions_of(records).filter(|revision| self.heads.requests_passed(revision.time())).collect();
         let object = keys::resource_partition(path);
-        let Some(row) = self.heads.head_at(&object).await? else { return Ok(Progress::Finished) };
+        let Some(row) = self.heads.head_at(&object).await? else { return Ok((Progress::Finished, BTreeSet::new())) };
         let keep = self.heads.options().kept_at(path);
         let kept_from = self.heads.kept_from(&object, &row.head, keep).await?;
         let cut_off = self.cut_off(&object, &row.head, records).await?;
         let versions = Versions { object, row, keep, kept_from, cut_off };
-        let is_waiting = self.remove_removed(&versions, records).await?;
-        let progress = match versions.row.head.condemned {
+        let waiting = self.remove_removed(&versions, records).await?;
+        let received = self.collect_received(path, &versions, records, &ended).await?;
+        // Nothing is left of what revisions below this one superseded.
+        let collected = versions.collected().successor();
+        let (progress, settled) = match versions.row.head.condemned {
             Some(condemned) if self.heads.grace_passed(self.heads.grace_from(condemned)) => {
                 self.remove_versions(&versions, condemned).await?;
-                Ok(Progress::Removed)
+                (Progress::Removed, collected.min(condemned.floor))
             }
-            Some(condemned) => Ok(Progress::Waiting(condemned.at.plus(self.heads.options().grace))),
-            None => self.condemn_versions(&versions, records).await,
+            // A record of the last that is condemned stays until the condemnation is lifted.
+            Some(condemned) => {
+                let until = condemned.at.plus(self.heads.options().grace);
+                (Progress::Waiting(until), collected.min(condemned.floor))
+            }
+            None => self.condemn_versions(&versions, records).await?,
         };
-        Ok(match progress? {
-            Progress::Finished if is_waiting => Progress::Waiting(self.heads.now().plus(LOOKED_AT_AGAIN)),
-            progress => progress,
-        })
+        let is_complete = |record: &&WorkEntry| {
+            let Some((revision, _)) = keys::superseded_of(record.sort()) else { return false };
+            let is_cut_off = versions.cut_off.iter().any(|(of, _)| *of == revision);
+            // What is done about received versions does not depend on what heads superseded.
+            let is_done = received.records.get(&revision).copied().unwrap_or(revision < settled && !is_cut_off);
+            ended.contains(&revision) && !waiting.contains(&revision) && is_done
+        };
+        let complete: BTreeSet<Bytes> =
+            records.iter().filter(is_complete).map(|record| record.sort().clone()).collect();
+        let again = self.heads.now().plus(LOOKED_AT_AGAIN);
+        let until = match progress {
+            Progress::Finished if complete.len() == records.len() => return Ok((Progress::Finished, complete)),
+            Progress::Finished => self.heads.at_work_until(revisions_of(records)).unwrap_or(again),
+            Progress::Waiting(until) => until,
+            Progress::Condemned | Progress::Removed => return Ok((progress, complete)),
+        };
+        let removed_until = (!waiting.is_empty()).then_some(again);
+        let until = removed_until.into_iter().chain(received.until).fold(until, UnixMillis::min);
+        Ok((Progress::Waiting(until), complete))
+    }
+
+    /// Removes received versions that are not kept, and what those left that were removed or never
+    /// listed. `ended` are the revisions of records whose requests had passed before.
+    async fn collect_received(
+        &self,
+        path: &ResourcePath,
+        versions: &Versions,
+        records: &[WorkEntry],
+        ended: &BTreeSet<RevisionId>,
+    ) -> ObjectsResult<OfReceived> {
+        let Versions { object, row, keep, .. } = versions;
+        let list = self.heads.received(object).await?;
+        let mut found = OfReceived::default();
+        let listed: Vec<_> = list.versions.iter().filter(|version| !version.is_removed).collect();
+        let kept_from = match listed.is_empty() {
+            true => RevisionId::ZERO,
+            false => self.heads.received_kept_from(object, &row.head, *keep).await?,
+        };
+        let outdated: Vec<_> =
+            listed.iter().map(|version| version.revision()).filter(|revision| *revision < kept_from).collect();
+        if !outdated.is_empty() {
+            self.mark_received_removed(path, &outdated, &row.head).await?;
+        }
+        for (noted_as, revision) in records.iter().filter_map(removed_by) {
+            let Some(version) = list.at(revision) else { continue };
+            // Earlier the version may not be marked yet. If it is not now, it never is.
+            let has_ended = ended.contains(&noted_as);
+            if has_ended && version.is_removed {
+                self.delete_received(object, version.written, version.content).await?;
+            }
+            found.records.insert(noted_as, has_ended);
+        }
+        for record in records.iter().filter(|record| is_receiving(&record.value)) {
+            let Some((written, _)) = keys::superseded_of(record.sort()) else { continue };
+            if list.has(written) {
+                // What is kept for a time is outdated later, whether or not the resource changes.
+                // Heads are kept for that time too, so there will be another visit.
+                let will_pass = matches!(keep, Keep::For(_))
+                    && listed.iter().any(|version| version.written == written && version.revision() >= kept_from);
+                found.records.insert(written, !will_pass);
+                continue;
+            }
+            if !ended.contains(&written) {
+                let end = self.heads.requests_end(written.time());
+                found.until = found.until.into_iter().chain([end]).min();
+                found.records.insert(written, false);
+                continue;
+            }
+            // From then on its writer cannot list it any more.
+            let fenced = self.heads.change_received(object, |list| list.fenced(written)).await?;
+            let is_listed = fenced.has(written);
+            if !is_listed {
+                self.delete_received(object, written, None).await?;
+            }
+            // One that was listed meanwhile may be outdated.
+            found.records.insert(written, !is_listed);
+        }
+        Ok(found)
     }
 
     /// The parts of revisions that left records, but are neither in the head nor in its log. Their
@@ -214,8 +328,8 @@ impl Repository {
     async fn cut_off(&self, object: &Bytes, current: &Head, records: &[WorkEntry]) -> ObjectsResult<BTreeSet<Written>> {
         let log = self.heads.log_before(object, current);
         let mut cut_off = BTreeSet::new();
-        let recorded = records.iter().filter_map(|entry| keys::superseded_of(entry.sort()));
-        for (revision, _) in recorded {
+        let of_heads = records.iter().filter(|entry| !is_receiving(&entry.value));
+        for (revision, _) in of_heads.filter_map(|entry| keys::superseded_of(entry.sort())) {
             if revision == current.revision || log.has(revision).await? {
                 continue;
             }
@@ -229,22 +343,22 @@ impl Repository {
     }
 
     /// Removes the parts of versions that clients removed, unless a version that can be read names
-    /// them too, once the grace has passed. Returns whether it has not, or a container that is being
-    /// deleted still names some.
-    async fn remove_removed(&self, versions: &Versions, records: &[WorkEntry]) -> ObjectsResult<bool> {
+    /// them too, once the grace has passed. Returns the revisions of those removals for which it has
+    /// not, or of which a container that is being deleted still names some.
+    async fn remove_removed(&self, versions: &Versions, records: &[WorkEntry]) -> ObjectsResult<BTreeSet<RevisionId>> {
         let Versions { object, row, keep, .. } = versions;
         let removals: Vec<_> = records.iter().filter_map(removed_by).collect();
         if removals.is_empty() {
-            return Ok(false);
+            return Ok(BTreeSet::new());
         }
         let timeline = self.heads.timeline_before(object, row.clone(), *keep).await?;
         let log = self.heads.log_before(object, &row.head);
-        let (mut doomed, mut is_waiting) = (Vec::new(), false);
+        let (mut doomed, mut waiting) = (Vec::new(), BTreeSet::new());
         for (noted_as, revision) in removals {
             // Records are visited some minutes before they are due. With a short grace the mark may
             // not be put yet.
             if !self.heads.requests_passed(noted_as.time()) {
-                is_waiting = true;
+                waiting.insert(noted_as);
                 continue;
             }
             let Some(head) = log.entry(revision).await? else { continue };
@@ -253,14 +367,14 @@ impl Repository {
             }
             for (written, content) in named_by(&head) {
                 if row.head.state == ObjectState::Deleting && named_by(&row.head).any(|(named, _)| named == written) {
-                    is_waiting = true;
+                    waiting.insert(noted_as);
                 } else if !self.is_needed(versions, &timeline, written).await? {
                     doomed.push((written, content));
                 }
             }
         }
         self.remove_written(object, doomed).await?;
-        Ok(is_waiting)
+        Ok(waiting)
     }
 
     /// Whether a part is named by the current head, or by an earlier one that can be read.
@@ -285,7 +399,13 @@ impl Repository {
         Ok(false)
     }
 
-    async fn condemn_versions(&self, versions: &Versions, records: &[WorkEntry]) -> ObjectsResult<Progress> {
+    /// Condemns what no head names. Also returns the revision below which no revision superseded
+    /// anything that is still to be removed, unless the resource changes again.
+    async fn condemn_versions(
+        &self,
+        versions: &Versions,
+        records: &[WorkEntry],
+    ) -> ObjectsResult<(Progress, RevisionId)> {
         let now = self.heads.now();
         let head = &versions.row.head;
         // A revision above the head may belong to a running write: it is left alone for a grace.
@@ -298,22 +418,24 @@ impl Repository {
             None => None,
         };
         let Some(floor) = superseded.max(cut_off) else {
-            let will_pass = matches!(versions.keep, Keep::For(_)) && versions.kept_from.is_some();
-            if !versions.cut_off.is_empty() || will_pass {
-                return Ok(Progress::Waiting(now.plus(LOOKED_AT_AGAIN)));
+            let settled = since.max(versions.collected()).successor();
+            if !versions.cut_off.is_empty() {
+                return Ok((Progress::Waiting(now.plus(LOOKED_AT_AGAIN)), settled));
             }
-            // From then on no writer that left a record is at work any more.
-            let revisions = records.iter().filter_map(|entry| keys::superseded_of(entry.sort())).map(|(of, _)| of);
-            let until = revisions.map(|revision| self.heads.requests_end(revision.time())).max();
-            let until = until.unwrap_or_default();
-            return Ok(if until > now { Progress::Waiting(until) } else { Progress::Finished });
+            if let (Keep::For(time), Some(_)) = (versions.keep, versions.kept_from) {
+                let kept = self.heads.kept_until(time, revisions_of(records).chain([head.revision]));
+                let until = self.heads.at_work_until(revisions_of(records));
+                return Ok((Progress::Waiting(until.map_or(kept, |until| until.min(kept))), settled));
+            }
+            return Ok((Progress::Finished, RevisionId::LAST));
         };
         let condemned = Condemned { named: head.revision, floor, at: now };
         let raised = if self.heads.keeps(Rule::Floor) { head.floor.max(floor) } else { head.floor };
         let amended = Head { floor: raised, condemned: Some(condemned), ..head.clone() };
         // If the head moved, or the outcome is unknown, the next pass reads the present state.
         let amended = self.heads.try_amend(&versions.object, Some(&versions.row), amended, Vec::new()).await?;
-        Ok(if amended.is_some() { Progress::Condemned } else { Progress::Waiting(now) })
+        let progress = if amended.is_some() { Progress::Condemned } else { Progress::Waiting(now) };
+        Ok((progress, versions.collected().successor()))
     }
 
     /// Removes parts at or below the floor that were not named when they were condemned or later.
@@ -363,7 +485,7 @@ impl Repository {
         if *keep == Keep::Explicit {
             return Ok(());
         }
-        let from = row.head.collected.unwrap_or(RevisionId::ZERO);
+        let from = versions.collected();
         let log = self.heads.log_before(object, &row.head);
         for page in log.page_of(from).await?..=log.page_of(to).await? {
             let marks = self.heads.version_marks(object, page).await?;
@@ -382,7 +504,11 @@ impl Repository {
     }
 
     /// Removes some parts of revisions, with the marks on them.
-    async fn remove_written(&self, object: &Bytes, doomed: Vec<(Written, Option<ContentId>)>) -> ObjectsResult<()> {
+    pub(crate) async fn remove_written(
+        &self,
+        object: &Bytes,
+        doomed: Vec<(Written, Option<ContentId>)>,
+    ) -> ObjectsResult<()> {
         let remove = |((revision, part), _): &(Written, Option<ContentId>)| {
             let first = rows_of(*part, *revision);
             let rows = Removal::Range(first.clone(), prefix_end(&first));
@@ -411,13 +537,17 @@ impl Repository {
     ) -> ObjectsResult<Unnamed<'a>> {
         let first = log.from(since).await?.next_head().await?;
         let named = named_by(first.as_ref().unwrap_or(&versions.row.head)).map(|(written, _)| written).collect();
-        let from = versions.row.head.collected.unwrap_or(RevisionId::ZERO);
-        let heads = log.between(from, since).await?;
+        let heads = log.between(versions.collected(), since).await?;
         Ok(Unnamed { heads, named, shown: BTreeSet::new(), found: Vec::new() })
     }
 }
 
 impl Versions {
+    /// Parts that only heads before this revision name have been removed.
+    fn collected(&self) -> RevisionId {
+        self.row.head.collected.unwrap_or(RevisionId::ZERO)
+    }
+
     /// The head from which on all named parts stay: the first kept head or `named`, whichever is
     /// earlier.
     fn since(&self, named: RevisionId) -> RevisionId {

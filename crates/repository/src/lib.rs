@@ -8,14 +8,15 @@
 //!
 //! Files in reading order: `handle.rs` has [`Repository`], the handle for all calls; `resource.rs`
 //! and `error.rs` define what a call returns; `read.rs` (with `describe.rs`) finds and reads
-//! resources, `versions.rs` their earlier versions; `create.rs`, `update.rs`, `delete.rs` (with
-//! `empty.rs` for what a deletion leaves and `jobs.rs` for those that run) and `upload.rs` change
-//! them; `backlinks.rs` records links to them; `verify.rs` and `damage.rs` check whether they are
-//! sound; `collect.rs` and `history.rs` collect what nothing names. `transactions.rs` begins and ends
-//! transactions (`open_count.rs` and `tallies.rs` count them, `decide.rs` commits them), `stage.rs` and `claim.rs`
-//! add to them, `staged.rs` shows what they have added, and `carry_out.rs` makes it happen. A
-//! writer passes the [`Resource`] that it read, and gets [`ResourceError::Moved`] if another writer
-//! changed it meanwhile. So a condition that was checked beforehand still holds.
+//! resources, `versions.rs` their earlier versions; `received.rs` adds versions with stated times;
+//! `create.rs`, `update.rs`, `delete.rs` (with `empty.rs` for what a deletion leaves and `jobs.rs`
+//! for those that run) and `upload.rs` change them; `backlinks.rs` records links to them;
+//! `verify.rs` and `damage.rs` check whether they are sound; `collect.rs` and `history.rs` collect
+//! what nothing names. `transactions.rs` begins and ends transactions (`open_count.rs` and
+//! `tallies.rs` count them, `decide.rs` commits them), `stage.rs` and `claim.rs` add to them,
+//! `staged.rs` shows what they have added, and `carry_out.rs` makes it happen. A writer passes the
+//! [`Resource`] that it read, and gets [`ResourceError::Moved`] if another writer changed it
+//! meanwhile. So a condition that was checked beforehand still holds.
 
 pub mod backlinks;
 mod carry_out;
@@ -33,6 +34,7 @@ mod history;
 mod jobs;
 mod open_count;
 mod read;
+mod received;
 mod resource;
 mod stage;
 mod staged;
@@ -55,6 +57,7 @@ pub use heads::resource_body::{
 };
 pub use heads::transaction::{Phase, Transaction};
 pub use read::{Child, ChildPage};
+pub use received::NewVersion;
 pub use resource::{Resource, Written};
 pub use transactions::{REMEMBERED, TransactionCounts};
 pub use update::Update;

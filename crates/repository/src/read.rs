@@ -213,7 +213,8 @@ impl Repository {
         }
     }
 
-    /// A page of at most `max` children of a container; empty if the resource is not a container.
+    /// A page of at most `max` children of a container; empty if the resource is not a container. It
+    /// has fewer if the members that they name have very long IRIs.
     pub async fn children(
         &self,
         resource: &Resource,
@@ -228,19 +229,19 @@ impl Repository {
     }
 
     /// A page of at most `max` children of a container that ends where another page begins
-    /// ([`ChildPage::begins`]). What a transaction creates is on the last page of its listing, and
-    /// so on none of these.
+    /// ([`ChildPage::begins`]); `None`: the last page. What a transaction creates is on the last page
+    /// of its listing.
     pub async fn children_before(
         &self,
         resource: &Resource,
-        before: &ListToken,
+        before: Option<&ListToken>,
         max: usize,
     ) -> ObjectsResult<ChildPage> {
         let (found, begins) = match self.listed(resource).await? {
             Some(parent) => self.heads.children_before(&parent, before, max).await?,
             None => (Vec::new(), None),
         };
-        self.child_page(resource, found, begins, Some(before.clone())).await
+        self.child_page(resource, found, begins, before.cloned()).await
     }
 
     /// The container whose children a page lists. Shards may have been rewritten since the resource
@@ -268,16 +269,6 @@ impl Repository {
             Self::with_staged(&self.staged_children(resource).await?, &mut children, next.is_none());
         }
         Ok(ChildPage { children, begins, next })
-    }
-
-    /// Where the last page of at most `max` children begins; `None` means at the first child.
-    /// Children that come or go meanwhile may shorten the page.
-    pub async fn last_page(&self, resource: &Resource, max: usize) -> ObjectsResult<Option<ListToken>> {
-        match self.heads.parent(&Container::At(resource.path.clone())).await {
-            Ok(parent) => self.heads.last_children(&parent, max).await,
-            Err(ObjectsError::Gone(_)) if self.own_claim(resource.head()).is_some() => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     /// For each path, whether it is or was a child of the container that exists now.

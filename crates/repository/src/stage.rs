@@ -22,7 +22,6 @@ use heads::{ContainerBody, Heads};
 use sha2::{Digest, Sha256};
 use store::{NewRow, Step, Table, ValueKind, envelope};
 
-use crate::backlinks::gives_members;
 use crate::claim::{Claimed, Found};
 use crate::create::{NewKind, NewResource, keeper};
 use crate::describe::{DESCRIPTION_BYTES_MAX, PIECE_BYTES, PIECES_OF_A_STEP};
@@ -169,7 +168,9 @@ impl Repository {
             }
             NewKind::Binary(uploaded) => Kind::Binary(staging.keep(operation, uploaded, &object)),
         };
-        staging.links.extend(new.members_for.iter().flat_map(|resource| gives_members(resource, &path)));
+        if let Some(resource) = &new.members_for {
+            staging.links.extend(self.gives_members(resource, &path).await?);
+        }
         staging.links.extend(self.refer(&path, &new.refers_to).await?);
         let staged = StagedResource {
             is_new: true,
@@ -245,7 +246,9 @@ impl Repository {
                 staged.description_is_staged = true;
                 if let Kind::Container { membership: current, .. } = &mut staged.body.kind {
                     current.clone_from(membership);
-                    staging.links.extend(members_for.iter().flat_map(|resource| gives_members(resource, &path)));
+                    if let Some(resource) = members_for {
+                        staging.links.extend(self.gives_members(resource, &path).await?);
+                    }
                 }
                 staging.links.extend(self.refer(&path, refers_to).await?);
             }

@@ -11,7 +11,6 @@ use heads::path::ResourcePath;
 use heads::resource_body::{Kind, Membership};
 use heads::switch::{Switch, Switched};
 
-use crate::backlinks::gives_members;
 use crate::describe;
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
@@ -74,7 +73,9 @@ impl Repository {
                 (rows, body.description) = describe::put(&partition, revision, description)?;
                 if let Kind::Container { membership: current, .. } = &mut body.kind {
                     current.clone_from(membership);
-                    rows.extend(members_for.iter().flat_map(|resource| gives_members(resource, &path)));
+                    if let Some(resource) = members_for {
+                        rows.extend(self.gives_members(resource, &path).await?);
+                    }
                 }
                 rows.extend(self.refer(&path, refers_to).await?);
             }

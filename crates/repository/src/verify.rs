@@ -17,6 +17,7 @@ use store::{Class, Strength, Table};
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
 use crate::resource::Resource;
+use crate::versions::Versions;
 
 /// Partitions of the walk for one page of resources.
 const WALKED: usize = 500;
@@ -158,8 +159,8 @@ impl Repository {
         let mut before: Vec<(Part, RevisionId)> = Vec::new();
         let mut from = versions.from();
         loop {
-            let page = versions.page(from, versions.newest(), VERSIONS_AT_ONCE).await?;
-            let Some(last) = page.last() else { return Ok(verified) };
+            let page = versions.changes(from, versions.newest(), VERSIONS_AT_ONCE).await?;
+            let Some(last) = page.last() else { break };
             from = last.revision.successor();
             for listed in page {
                 let Some(version) = versions.in_force(listed.revision.successor()).await? else { continue };
@@ -177,6 +178,40 @@ impl Repository {
                 before = parts;
             }
         }
+        self.verify_received(&versions, pace, &mut verified).await?;
+        Ok(verified)
+    }
+
+    /// Does the same with received versions, which have nothing in common with others.
+    async fn verify_received(
+        &self,
+        versions: &Versions,
+        pace: &Pace,
+        verified: &mut VerifiedVersions,
+    ) -> ResourceResult<()> {
+        let path = versions.path();
+        for received in versions.received().await? {
+            let revision = received.revision();
+            let version = match self.received_version(path, &received).await {
+                Err(error) if error.is_damage() => Err(DamagedPart { part: None, detail: error.to_string() }),
+                version => Ok(version?),
+            };
+            let damaged = match &version {
+                Ok(version) => {
+                    let found = self.verify_parts(version, &Part::ALL, pace).await?;
+                    verified.bytes += found.bytes;
+                    found.damaged
+                }
+                Err(damaged) => vec![damaged.clone()],
+            };
+            if damaged.is_empty() || self.versions(path).await?.has(revision).await? {
+                verified.damaged.extend(damaged.into_iter().map(|damaged| (revision, damaged)));
+            } else if let Ok(version) = version {
+                // It was removed meanwhile.
+                self.set_marks(&version, &Part::ALL, &[]).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The SHA-256 of a resource's bytes. After a passing failure, reading continues where it broke

@@ -1,22 +1,27 @@
 //! The versions of resources that the history keeps: what was in force at some time, and which
 //! members a container had then.
 
+use std::cmp::Ordering;
+
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use heads::as_of::{MembersAsOf, PastMember};
 use heads::containment::Container;
 use heads::head::ObjectState;
 use heads::keys;
 use heads::path::ResourcePath;
+use heads::received::{ReceivedVersion, ReceivedVersions};
 use heads::resource_body::Kind;
 use heads::revision::RevisionId;
 use heads::timeline::{Shown, Timeline, Version};
 use heads::{Head, Keep};
 use sha2::{Digest, Sha256};
 use store::{Strength, stored};
+use tokio::sync::OnceCell;
 
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
 use crate::read::Child;
+use crate::received::NO_PLACE;
 use crate::resource::Resource;
 
 /// Deletions that are looked up at the same time.
@@ -25,12 +30,28 @@ const DELETED_AT_ONCE: usize = 8;
 /// The versions at a path: of the resource there, of one that was deleted, and of others that were
 /// there before. A version is a [`Resource`] that can be read like the current one. A change that
 /// is based on it fails with [`ResourceError::Moved`].
+///
+/// Most versions are changes that were made here. Others were received with their times
+/// (`received.rs`): lists have both kinds, and what there was as of a time is of changes only.
 pub struct Versions {
+    repository: Repository,
     path: ResourcePath,
-    timeline: Timeline,
-    /// Versions before this one are not shown.
+    pub(crate) timeline: Timeline,
+    /// Changes before this one are not shown.
     from: RevisionId,
     is_shown: Shown,
+    /// Whether only received versions of binaries are shown.
+    of_binaries: bool,
+    /// The incarnation whose received versions are shown; `None`: those of all.
+    received_by: Option<RevisionId>,
+    received: OnceCell<Received>,
+}
+
+/// The received versions at a path.
+struct Received {
+    list: ReceivedVersions,
+    /// Earlier ones are not kept.
+    from: RevisionId,
 }
 
 /// What happened to a resource, as its heads say. That a version was restored is not in them.
@@ -48,6 +69,8 @@ pub enum Change {
     DescriptionAndBytes,
     /// Nothing changed: a client asked for a version.
     Nothing,
+    /// Nothing changed: a client sent a version of this time.
+    Received,
     /// It was deleted.
     Deleted,
 }
@@ -204,7 +227,7 @@ impl Repository {
         if versions.timeline.current().head.state != ObjectState::Deleted {
             return Ok(None);
         }
-        match versions.newest_below(RevisionId::LAST).await? {
+        match versions.newest_change_below(RevisionId::LAST).await? {
             // The deletion of a container begins before that of its members.
             Some(newest) => self.end_of(&newest).await,
             None => Ok(None),
@@ -229,8 +252,10 @@ impl Repository {
         let keep = self.heads.options().kept_at(path);
         let timeline = self.heads.timeline(&keys::resource_partition(path), keep).await?;
         let timeline = timeline.ok_or_else(|| ResourceError::Absent(path.clone()))?;
-        let from = timeline.kept_from();
-        Ok(Versions { path: path.clone(), timeline, from, is_shown: |_| true })
+        let (repository, from) = (self.clone(), timeline.kept_from());
+        let (of_binaries, received_by, received) = (false, None, OnceCell::new());
+        let path = path.clone();
+        Ok(Versions { repository, path, timeline, from, is_shown: |_| true, of_binaries, received_by, received })
     }
 
     /// The versions of the resource that exists at a path, since it was created last. Fails like
@@ -238,7 +263,8 @@ impl Repository {
     pub async fn versions_of_existing(&self, path: &ResourcePath) -> ResourceResult<Versions> {
         let resource = self.resource(path).await?;
         let versions = self.versions(path).await?;
-        Ok(Versions { from: versions.from.max(resource.incarnation()), ..versions })
+        let received_by = Some(resource.incarnation());
+        Ok(Versions { from: versions.from.max(resource.incarnation()), received_by, ..versions })
     }
 }
 
@@ -247,7 +273,7 @@ impl Versions {
     #[must_use]
     pub fn of_binaries(self) -> Self {
         let is_shown = |head: &Head| head.body.resource().is_some_and(|resource| resource.binary().is_some());
-        Self { is_shown, ..self }
+        Self { is_shown, of_binaries: true, ..self }
     }
 
     /// The path.
@@ -275,8 +301,71 @@ impl Versions {
         Resource::of(self.path.clone(), self.timeline.current().clone())
     }
 
+    /// The list of received versions, which is read once.
+    async fn all_received(&self) -> ResourceResult<&Received> {
+        let read = || async {
+            let (heads, object) = (&self.repository.heads, keys::resource_partition(&self.path));
+            let list = heads.received(&object).await?;
+            let from = match list.versions.is_empty() {
+                true => RevisionId::ZERO,
+                false => {
+                    let keep = heads.options().kept_at(&self.path);
+                    heads.received_kept_from(&object, &self.timeline.current().head, keep).await?
+                }
+            };
+            Ok::<_, ResourceError>(Received { list, from })
+        };
+        self.received.get_or_try_init(read).await
+    }
+
+    /// The received versions that can be read, oldest first.
+    pub(crate) async fn received(&self) -> ResourceResult<Vec<ReceivedVersion>> {
+        let Received { list, from } = self.all_received().await?;
+        let is_shown = |version: &&ReceivedVersion| {
+            !version.is_removed
+                && version.revision() >= *from
+                && (version.is_binary || !self.of_binaries)
+                && self.received_by.is_none_or(|incarnation| version.incarnation == incarnation)
+        };
+        Ok(list.versions.iter().filter(is_shown).copied().collect())
+    }
+
+    /// Whether a version was ever received, removed or not.
+    pub async fn has_received(&self) -> ResourceResult<bool> {
+        Ok(!self.all_received().await?.list.versions.is_empty())
+    }
+
+    /// That of two versions which is `preferred`: a change, and one that was received.
+    async fn either(
+        &self,
+        change: Option<Resource>,
+        received: Option<ReceivedVersion>,
+        preferred: Ordering,
+    ) -> ResourceResult<Option<Resource>> {
+        let Some(received) = received else { return Ok(change) };
+        match change {
+            Some(change) if change.revision().cmp(&received.revision()) == preferred => Ok(Some(change)),
+            _ => Ok(Some(self.repository.received_version(&self.path, &received).await?)),
+        }
+    }
+
     /// The newest version below a revision.
     pub async fn newest_below(&self, below: RevisionId) -> ResourceResult<Option<Resource>> {
+        let received = self.received().await?.into_iter().rev().find(|version| version.revision() < below);
+        self.either(self.newest_change_below(below).await?, received, Ordering::Greater).await
+    }
+
+    /// The revision of the newest version below another. Unlike the version, it can also be told of
+    /// a received version whose state is damaged, or has not arrived yet away from the home of heads.
+    pub async fn revision_below(&self, below: RevisionId) -> ResourceResult<Option<RevisionId>> {
+        let received = self.received().await?.into_iter().map(|version| version.revision());
+        let received = received.filter(|revision| *revision < below).max();
+        let change = self.newest_change_below(below).await?.map(|change| change.revision());
+        Ok(received.max(change))
+    }
+
+    /// The newest version below a revision that is a change.
+    pub async fn newest_change_below(&self, below: RevisionId) -> ResourceResult<Option<Resource>> {
         let row = self.timeline.newest_below(below, self.is_shown).await?.filter(|row| row.head.revision >= self.from);
         Ok(row.and_then(|row| Resource::of(self.path.clone(), row)))
     }
@@ -307,7 +396,10 @@ impl Versions {
 
     /// Whether the version that begins with a revision can be read.
     pub async fn has(&self, revision: RevisionId) -> ResourceResult<bool> {
-        Ok(revision >= self.from && self.timeline.version(revision).await?.is_some())
+        if revision >= self.from && self.timeline.version(revision).await?.is_some() {
+            return Ok(true);
+        }
+        Ok(self.received().await?.iter().any(|version| version.revision() == revision))
     }
 
     /// The version that begins with a revision, if it can be read. The current one can be read also
@@ -317,17 +409,49 @@ impl Versions {
             return Ok(self.current());
         }
         let row = self.timeline.version(revision).await?.filter(|row| row.head.revision >= self.from);
-        Ok(row.and_then(|row| Resource::of(self.path.clone(), row)))
+        if let Some(change) = row.and_then(|row| Resource::of(self.path.clone(), row)) {
+            return Ok(Some(change));
+        }
+        match self.received().await?.iter().find(|version| version.revision() == revision) {
+            Some(received) => Ok(Some(self.repository.received_version(&self.path, received).await?)),
+            None => Ok(None),
+        }
     }
 
     /// The oldest version from a revision on.
     pub async fn oldest_from(&self, from: RevisionId) -> ResourceResult<Option<Resource>> {
+        let received = self.received().await?.into_iter().find(|version| version.revision() >= from);
+        self.either(self.oldest_change_from(from).await?, received, Ordering::Less).await
+    }
+
+    /// The revision of the oldest version from another on, like [`Versions::revision_below`].
+    pub async fn revision_from(&self, from: RevisionId) -> ResourceResult<Option<RevisionId>> {
+        let received = self.received().await?.into_iter().map(|version| version.revision());
+        let received = received.filter(|revision| *revision >= from).min();
+        let change = self.oldest_change_from(from).await?.map(|change| change.revision());
+        Ok(change.into_iter().chain(received).min())
+    }
+
+    async fn oldest_change_from(&self, from: RevisionId) -> ResourceResult<Option<Resource>> {
         let row = self.timeline.oldest_from(from.max(self.from), self.is_shown).await?;
         Ok(row.and_then(|row| Resource::of(self.path.clone(), row)))
     }
 
     /// At most `max` versions from a revision on and below another, oldest first.
     pub async fn page(&self, from: RevisionId, to: RevisionId, max: usize) -> ResourceResult<Vec<Version>> {
+        let mut page = self.changes(from, to, max).await?;
+        let received = self.received().await?.into_iter();
+        let received: Vec<_> = received.filter(|version| (from..to).contains(&version.revision())).collect();
+        if !received.is_empty() {
+            page.extend(received.iter().map(listed));
+            page.sort_unstable_by_key(|version| version.revision);
+            page.truncate(max);
+        }
+        Ok(page)
+    }
+
+    /// The same without received versions.
+    pub(crate) async fn changes(&self, from: RevisionId, to: RevisionId, max: usize) -> ResourceResult<Vec<Version>> {
         Ok(self.timeline.page(from.max(self.from), to, max, self.is_shown, Version::of).await?)
     }
 
@@ -335,12 +459,56 @@ impl Versions {
     /// A deletion is there if a version before it is; where versions are explicit, none is.
     pub async fn newest_first(&self, from: RevisionId, to: RevisionId, max: usize) -> ResourceResult<Vec<Moment>> {
         let revisions = from.max(self.from)..to;
-        Ok(self.timeline.newest_first(revisions, max, self.is_shown, Moment::of).await?)
+        let changes = self.timeline.newest_first(revisions, max, self.is_shown, Moment::of).await?;
+        let received = self.received().await?.into_iter().rev();
+        let received: Vec<_> = received.filter(|version| (from..to).contains(&version.revision())).collect();
+        if received.is_empty() {
+            return Ok(changes);
+        }
+        let (mut changes, mut received) = (changes.into_iter().peekable(), received.into_iter().peekable());
+        let (mut found, mut versions) = (Vec::new(), 0);
+        while versions < max {
+            let is_received = match (changes.peek(), received.peek()) {
+                (None, None) => break,
+                (Some(change), Some(version)) => version.revision() > change.version.revision,
+                (_, version) => version.is_some(),
+            };
+            if !is_received && let Some(change) = changes.next() {
+                versions += usize::from(change.change != Change::Deleted);
+                found.push(change);
+            }
+            if is_received && let Some(version) = received.next() {
+                let (len_bytes, fingerprint) = match self.repository.received_version(&self.path, &version).await {
+                    // Whoever reads it learns why.
+                    Err(error) if error.is_damage() => (None, None),
+                    state => {
+                        let state = Moment::of(state?.head());
+                        (state.len_bytes, state.fingerprint)
+                    }
+                };
+                let change = Change::Received;
+                found.push(Moment { version: listed(&version), change, len_bytes, fingerprint });
+                versions += 1;
+            }
+        }
+        Ok(found)
     }
 
     /// The first version from a revision on and below another that there ever was; `None` if there
     /// was none. It need be neither kept nor of the chosen kind, and may have been removed.
     pub async fn first_ever(&self, from: RevisionId, to: RevisionId) -> ResourceResult<Option<RevisionId>> {
-        Ok(self.timeline.first_ever(from).await?.filter(|revision| *revision < to))
+        // Each received version is the first of its second.
+        if from >= to {
+            return Ok(None);
+        }
+        let received = self.all_received().await?.list.versions.iter().map(ReceivedVersion::revision);
+        let received = received.filter(|revision| (from..to).contains(revision)).min();
+        let change = self.timeline.first_ever(from).await?.filter(|revision| *revision < to);
+        Ok(change.into_iter().chain(received).min())
     }
+}
+
+/// A received version in a list.
+fn listed(version: &ReceivedVersion) -> Version {
+    Version { revision: version.revision(), incarnation: version.incarnation, place: NO_PLACE }
 }

@@ -35,6 +35,8 @@ use crate::tokens::{Holder, Tokens};
 /// The most bytes of the name of a program that the change feed keeps.
 const AGENT_BYTES_MAX: usize = 256;
 
+const _: () = assert!(AGENT_BYTES_MAX == library::bounds::FEED_AGENT_BYTES);
+
 /// How a request reached the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {

@@ -21,7 +21,7 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
     "Accept-Patch, Accept-Post, Accept-Ranges, Allow, Atomic-Expires, Atomic-ID, \
      Content-Digest, Content-Disposition, Content-Encoding, Content-Location, \
      Content-Range, Date, Digest, ETag, Link, Location, Memento-Datetime, Penates-Entries, Penates-Import, Penates-Missing, \
-     Preference-Applied, RateLimit, RateLimit-Policy, Repr-Digest, Retry-After, Vary, WWW-Authenticate, X-Request-Id",
+     Preference-Applied, RateLimit, RateLimit-Policy, Repr-Digest, Retry-After, Vary, Vary-Post, WWW-Authenticate, X-Request-Id",
 );
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE");

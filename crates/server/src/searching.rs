@@ -33,10 +33,15 @@ impl Indexing {
     /// Begins, until the handle is dropped. Once `stopping` is cancelled, the task gives the index
     /// back to other servers, and ends.
     pub(crate) fn start(library: &Library, stopping: &CancellationToken) -> Self {
+        Self::start_pausing(library, stopping, ERROR_PAUSE)
+    }
+
+    /// The same, with another pause after a failure.
+    fn start_pausing(library: &Library, stopping: &CancellationToken, error_pause: Duration) -> Self {
         let Library { repository, feed, search, .. } = library.clone();
         let indexer = search.indexer(repository, feed, door_ldp::own_types, Pacing::default());
         let tracker = TaskTracker::new();
-        let task = tokio::spawn(tracker.track_future(index(indexer, stopping.clone())));
+        let task = tokio::spawn(tracker.track_future(index(indexer, stopping.clone(), error_pause)));
         tracker.close();
         Self { _task: AbortOnDropHandle::new(task), tracker }
     }
@@ -49,7 +54,7 @@ impl Indexing {
     }
 }
 
-async fn index(mut indexer: Indexer, stopping: CancellationToken) {
+async fn index(mut indexer: Indexer, stopping: CancellationToken, error_pause: Duration) {
     let measures = indexer.measures();
     let mut was_prevented = None;
     loop {
@@ -69,12 +74,12 @@ async fn index(mut indexer: Indexer, stopping: CancellationToken) {
                     tracing::info!(why, "this server does not keep the search index");
                 }
                 was_prevented = Some(why);
-                ERROR_PAUSE
+                error_pause
             }
             Err(error) => {
                 counter!(telemetry::SEARCH_FAILURES).increment(1);
                 tracing::warn!(%error, "the search index could not be kept up to date; it is tried again");
-                ERROR_PAUSE
+                error_pause
             }
         };
         tokio::select! {
@@ -162,4 +167,118 @@ async fn shown(library: &Library) -> Result<Shown, Refused> {
             resources,
         }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
+
+    use axum::body::Body;
+    use http::{Method, Request, header};
+    use store::{Call, ManualClock, Outcome, Step, Store, StoreError, StoreResult, UnixMillis, Wrapper};
+    use store_embedded::{EmbeddedOptions, EmbeddedStore};
+    use tempfile::TempDir;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::access::Via;
+    use crate::app::App;
+    use crate::config::{Access, Config};
+
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    /// A store that can refuse to write the lists of the index.
+    struct Refusing {
+        store: Arc<EmbeddedStore>,
+        refuses: AtomicBool,
+    }
+
+    impl Wrapper for Refusing {
+        fn inner(&self) -> &dyn Store {
+            &*self.store
+        }
+
+        async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+            let is_of_index = |step: &Step| search::keys::list_of_partition(step.partition()).is_some();
+            match self.refuses.load(Ordering::SeqCst) && steps.iter().any(is_of_index) {
+                true => Err(StoreError::Full("the lists of the index".to_owned())),
+                false => self.store.run(call, steps).await,
+            }
+        }
+    }
+
+    /// A server whose clock stands still.
+    struct Server {
+        app: App,
+        store: Arc<Refusing>,
+        clock: Arc<ManualClock>,
+        _folder: TempDir,
+    }
+
+    async fn server() -> Server {
+        let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
+        let store = Arc::new(Refusing { store, refuses: AtomicBool::new(false) });
+        let mut config = Config::default();
+        config.auth.write = Access::Open;
+        config.ldp.origin = "http://books.test".to_owned();
+        let app = App::open_with(config, store.clone(), clock.clone()).await.unwrap();
+        Server { app, store, clock, _folder: folder }
+    }
+
+    impl Server {
+        async fn ask(&self, method: Method, path: &str) -> String {
+            let request = Request::builder().method(method).uri(path).header(header::HOST, "books.test");
+            let request = request.header(header::CONTENT_TYPE, "text/turtle").body(Body::empty()).unwrap();
+            let response = self.app.router(Via::Network).oneshot(request).await.unwrap();
+            let status = response.status();
+            let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+            let text = String::from_utf8(body.to_vec()).unwrap();
+            assert!(status.is_success(), "{path}: {status}: {text}");
+            text
+        }
+
+        /// Waits until a metric is as expected.
+        async fn until(&self, metric: &str, is_so: impl Fn(f64) -> bool) {
+            let begun = Instant::now();
+            loop {
+                let text = self.ask(Method::GET, "/metrics").await;
+                let mut values = text.lines().filter_map(|line| line.strip_prefix(metric)?.strip_prefix(' '));
+                let value: f64 = values.next().unwrap().parse().unwrap();
+                if is_so(value) {
+                    return;
+                }
+                assert!(begun.elapsed() < Duration::from_secs(60), "{metric} is {value}");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_lag_of_an_index_that_cannot_be_written_grows_and_ends_once_all_changes_are_in_it() {
+        let server = server().await;
+        // The new index has it from the beginning, and its number of resources is saved then. That of
+        // later changes is saved as the clock moves, and a failure before that loses it.
+        server.ask(Method::PUT, "/rest/a").await;
+        let pause = Duration::from_millis(20);
+        let _indexing = Indexing::start_pausing(server.app.library(), &CancellationToken::new(), pause);
+        server.until(telemetry::SEARCH_COMPLETE, |complete| complete > 0.0).await;
+        server.until(telemetry::SEARCH_RESOURCES, |resources| resources > 0.0).await;
+        server.until(telemetry::SEARCH_LAG, |lag| lag < 1.0).await;
+
+        server.store.refuses.store(true, Ordering::SeqCst);
+        server.ask(Method::PUT, "/rest/b").await;
+        for hours in 1..=3_u32 {
+            server.clock.advance(HOUR);
+            let least = (hours * HOUR).as_secs_f64();
+            server.until(telemetry::SEARCH_LAG, |lag| lag >= least).await;
+        }
+
+        server.store.refuses.store(false, Ordering::SeqCst);
+        server.until(telemetry::SEARCH_LAG, |lag| lag < 1.0).await;
+        server.until(telemetry::SEARCH_RESOURCES, |resources| resources > 1.0).await;
+    }
 }

@@ -306,8 +306,12 @@ impl Setup {
     }
 
     /// Lets clients ask for versions, and restore and remove some. In one tree no others are kept.
+    /// Versions of volumes are kept too.
     pub(crate) fn ask_for_versions(&mut self) {
         self.has_versions = true;
+        if self.options.history.volumes == Keep::None {
+            self.options.history.volumes = Keep::All;
+        }
         if self.options.history.resources == Keep::None {
             self.options.history.resources = Keep::All;
         }

@@ -64,6 +64,10 @@ impl FormatLevel {
     /// reason.
     pub const VERSION_MARKS: FormatLevel = FormatLevel::AUDIT_CHANGES;
 
+    /// The store may hold versions whose times clients state. No table is new. It is the same
+    /// level, for the same reason.
+    pub const RECEIVED_VERSIONS: FormatLevel = FormatLevel::AUDIT_CHANGES;
+
     /// The store may hold archival groups. No table is new. It is the same level, for the same
     /// reason.
     pub const GROUPS: FormatLevel = FormatLevel::AUDIT_CHANGES;

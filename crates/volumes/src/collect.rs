@@ -8,12 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use hathi::VolumeId;
 use heads::chores::{Chore, Tally, Then};
 use heads::containment::Container;
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{Body, Condemned, Head, HeadRow, ObjectState};
-use heads::history::LOOKED_AT_AGAIN;
 use heads::keep::Keep;
 use heads::keys;
 use heads::queue::WorkEntry;
@@ -63,8 +63,13 @@ enum Progress {
     Removed(u64),
     /// Nothing can be done before this time, or nothing is known about when.
     Waiting(UnixMillis),
-    /// Nothing is left to do, and no writer of these records is at work any more.
+    /// Nothing is left to do. Writers of the records may still be at work.
     Finished,
+}
+
+/// The revisions under which these records were left.
+fn revisions_of(records: &[WorkEntry]) -> impl Iterator<Item = RevisionId> {
+    records.iter().filter_map(|entry| keys::collecting_of(entry.sort())).map(|(revision, _)| revision)
 }
 
 impl Volumes {
@@ -112,11 +117,11 @@ impl Volumes {
                 collected.volumes += 1;
                 let now = self.heads.now();
                 let progress = self.heads.retry_transient(|| self.collect_volume(&id, &records)).await;
-                let outcome = progress.map(|progress| {
+                let outcome = progress.map(|(progress, complete)| {
                     let then = match progress {
-                        Progress::Condemned => Then::Later(now.plus(self.heads.options().grace)),
-                        Progress::Removed(_) => Then::Later(now),
-                        Progress::Waiting(until) => Then::Later(until),
+                        Progress::Condemned => Then::Partly(complete, now.plus(self.heads.options().grace)),
+                        Progress::Removed(_) => Then::Partly(complete, now),
+                        Progress::Waiting(until) => Then::Partly(complete, until),
                         Progress::Finished => Then::Finished,
                     };
                     (progress, then)
@@ -133,19 +138,61 @@ impl Volumes {
         self.heads.end_pass(pass).await
     }
 
-    async fn collect_volume(&self, id: &VolumeId, records: &[WorkEntry]) -> ObjectsResult<Progress> {
+    /// Visits a volume. Also returns the sort keys of those records for which nothing is left to do,
+    /// whatever is left for the others: something always waits for the grace in a volume that
+    /// changes all the time.
+    async fn collect_volume(&self, id: &VolumeId, records: &[WorkEntry]) -> ObjectsResult<(Progress, BTreeSet<Bytes>)> {
+        // Before anything is read, so that all that these writers did is found.
+        let ended: BTreeSet<RevisionId> =
+            revisions_of(records).filter(|revision| self.heads.requests_passed(revision.time())).collect();
         let row = self.head(id).await?;
-        match row.as_ref().and_then(|row| row.head.condemned) {
+        // Of revisions below this one nothing is left, nor of what they superseded.
+        let oldest = self.oldest_besides(id, row.as_ref()).await?;
+        let (progress, settled) = match row.as_ref().and_then(|row| row.head.condemned) {
             Some(condemned) if self.heads.grace_passed(self.heads.grace_from(condemned)) => {
-                self.remove_condemned(id, condemned).await
+                (self.remove_condemned(id, condemned).await?, oldest.min(condemned.floor))
             }
-            Some(condemned) => Ok(Progress::Waiting(condemned.at.plus(self.heads.options().grace))),
-            None => self.condemn(id, row, records).await,
-        }
+            // A record of the last that is condemned stays until the condemnation is lifted.
+            Some(condemned) => {
+                let until = condemned.at.plus(self.heads.options().grace);
+                (Progress::Waiting(until), oldest.min(condemned.floor))
+            }
+            None => match self.condemn(id, row, records).await? {
+                Progress::Finished => (Progress::Finished, RevisionId::LAST),
+                progress => (progress, oldest),
+            },
+        };
+        let is_complete = |record: &&WorkEntry| {
+            let revision = keys::collecting_of(record.sort()).map(|(revision, _)| revision);
+            revision.is_some_and(|revision| ended.contains(&revision) && revision < settled)
+        };
+        let complete: BTreeSet<Bytes> =
+            records.iter().filter(is_complete).map(|record| record.sort().clone()).collect();
+        let progress = match progress {
+            Progress::Finished if complete.len() < records.len() => {
+                Progress::Waiting(self.heads.at_work_until(revisions_of(records)).unwrap_or(self.heads.now()))
+            }
+            progress => progress,
+        };
+        Ok((progress, complete))
     }
 
-    /// Condemns what the head does not name. If there is nothing, forgets records that are old
-    /// enough.
+    /// The first generation in the list besides that of the head.
+    async fn oldest_besides(&self, id: &VolumeId, row: Option<&HeadRow>) -> ObjectsResult<RevisionId> {
+        let partition = keys::volume_partition(id);
+        let named = row.and_then(|row| row.head.live_volume()).map(|volume| volume.generation);
+        let mut scan = Some(list());
+        while let Some(window) = scan {
+            let (generations, rest) = self.listed_generations(&partition, window).await?;
+            if let Some(oldest) = generations.into_iter().find(|generation| Some(*generation) != named) {
+                return Ok(oldest);
+            }
+            scan = rest;
+        }
+        Ok(RevisionId::LAST)
+    }
+
+    /// Condemns what the head does not name.
     async fn condemn(&self, id: &VolumeId, row: Option<HeadRow>, records: &[WorkEntry]) -> ObjectsResult<Progress> {
         let now = self.heads.now();
         let named = row.as_ref().map_or(RevisionId::ZERO, |row| row.head.revision);
@@ -165,13 +212,11 @@ impl Volumes {
             if let Keep::For(time) = self.heads.options().history.volumes
                 && now < named.time().plus(time)
             {
-                return Ok(Progress::Waiting(now.plus(LOOKED_AT_AGAIN)));
+                let kept = self.heads.kept_until(time, revisions_of(records).chain([named]));
+                let until = self.heads.at_work_until(revisions_of(records));
+                return Ok(Progress::Waiting(until.map_or(kept, |until| until.min(kept))));
             }
-            // From then on no writer that left a record is at work any more.
-            let revisions = records.iter().filter_map(|entry| keys::collecting_of(entry.sort())).map(|(of, _)| of);
-            let until = revisions.map(|revision| self.heads.requests_end(revision.time())).max();
-            let until = until.unwrap_or_default();
-            return Ok(if until > now { Progress::Waiting(until) } else { Progress::Finished });
+            return Ok(Progress::Finished);
         }
         let Some(floor) = floor else { return Ok(Progress::Waiting(now)) };
         let current = row.as_ref().map_or_else(Head::free, |row| row.head.clone());

@@ -6,7 +6,6 @@ use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{Body, Head, HeadRow, ObjectState};
 use heads::retries::{Tries, changes_all_the_time};
 use heads::switch::{Switch, Switched};
-use store::{ValueKind, envelope};
 
 use crate::handle::Volumes;
 
@@ -53,7 +52,7 @@ impl Volumes {
         loop {
             let parent = self.heads.retry_transient(|| self.heads.parent(&Container::Volumes)).await;
             let parent = parent.map_err(|error| error.if_unsure(unsure))?;
-            let record = vec![self.work_record(head.revision, id).put(envelope::seal(ValueKind::VolumeWork, &[]))];
+            let record = vec![self.work_record(head.revision, id).put()];
             let switch = parent.removal(id.as_str(), live.clone(), head.clone(), record);
             match self.heads.switch(Switch { unsure, ..switch }).await? {
                 Switched::Applied => return Ok(true),

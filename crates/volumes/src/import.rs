@@ -189,8 +189,8 @@ impl Volumes {
     /// The record that `revision` of a volume leaves rows to collect, or may leave some if its
     /// writer does not finish.
     pub fn work_record(&self, revision: RevisionId, id: &VolumeId) -> WorkRecord {
-        let subject = id.as_str().as_bytes();
-        self.heads.queued(Queue::Collecting, self.heads.now(), subject, keys::collecting(revision, id))
+        let (subject, work) = (id.as_str().as_bytes(), envelope::seal(ValueKind::VolumeWork, &[]));
+        self.heads.queued(Queue::Collecting, self.heads.now(), subject, keys::collecting(revision, id), work)
     }
 }
 
@@ -358,7 +358,7 @@ impl<'a> Attempt<'a> {
         let mut steps = Vec::with_capacity(puts.len() + 2);
         if self.recorded.is_none() {
             let record = self.recorded.insert(self.handle.work_record(self.revision, self.id));
-            steps.push(record.put(envelope::seal(ValueKind::VolumeWork, &[])));
+            steps.push(record.put());
         }
         steps.push(listing(&keys::volume_partition(self.id), self.revision));
         steps.extend(puts);

@@ -38,30 +38,26 @@ impl Listing {
 }
 
 impl Volumes {
-    /// A page of at most `max` volumes. A volume that is live from before the call until after it
-    /// is listed. A volume that is not live at any time during the call is not listed.
+    /// A page of at most `max` volumes; fewer if their ids are very long. A volume that is live from
+    /// before the call until after it is listed. A volume that is not live at any time during the
+    /// call is not listed.
     pub async fn list(&self, after: Option<&ListToken>, max: usize) -> ObjectsResult<Listing> {
         let parent = self.heads.parent(&Container::Volumes).await?;
         let (found, next) = self.heads.list_children(&parent, after, max).await?;
         Listing::of(&parent, &found, after.cloned(), next)
     }
 
-    /// A page of at most `max` volumes that ends where another page begins ([`Listing::begins`]).
-    pub async fn list_before(&self, before: &ListToken, max: usize) -> ObjectsResult<Listing> {
+    /// A page of at most `max` volumes that ends where another page begins ([`Listing::begins`]);
+    /// `None`: the last page. Like any page, it has fewer if their ids are very long.
+    pub async fn list_before(&self, before: Option<&ListToken>, max: usize) -> ObjectsResult<Listing> {
         let parent = self.heads.parent(&Container::Volumes).await?;
         let (found, begins) = self.heads.children_before(&parent, before, max).await?;
-        Listing::of(&parent, &found, begins, Some(before.clone()))
+        Listing::of(&parent, &found, begins, before.cloned())
     }
 
     /// When the listing of volumes changed last; `None` if there never was a volume.
     pub async fn volumes_changed(&self) -> ObjectsResult<Option<RevisionId>> {
         let parent = self.heads.parent(&Container::Volumes).await?;
         self.heads.newest_change(parent.all_partitions()).await
-    }
-
-    /// Where the last page of at most `max` volumes begins; `None` means at the first volume.
-    pub async fn last_page_of_volumes(&self, max: usize) -> ObjectsResult<Option<ListToken>> {
-        let parent = self.heads.parent(&Container::Volumes).await?;
-        self.heads.last_children(&parent, max).await
     }
 }

@@ -154,7 +154,7 @@ impl LdpRequest {
             .finish();
         let target = Target { at: At::All, ..self.at(Facet::Itself) };
         let asked = Arc::new(Self { query: Some(query), ..self.request_like(Method::POST, target, headers) });
-        let response = asked.post_version().await?;
+        let response = asked.post_version(Body::empty()).await?;
         // It has been restored, whether or not the next page can be found.
         let described = self.described_target().await.ok();
         asked.done(&response, described.map(|target| self.site.iri_of_target(&target)))

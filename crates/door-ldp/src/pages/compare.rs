@@ -20,7 +20,7 @@ use super::{about_part, described, local, members, terms};
 use crate::address::{At, kept_iri};
 use crate::errors::LdpError;
 use crate::request::{LdpRequest, unsent};
-use crate::stored::kept_description;
+use crate::stored::{expected_bytes, kept_description};
 use crate::timegate::State;
 use crate::version_name::VersionName;
 
@@ -40,7 +40,8 @@ impl LdpRequest {
         if self.method == Method::HEAD {
             return Ok(unsent(response));
         }
-        let (share, _turn) = self.turn_to_read().await?;
+        let large_bytes: u64 = states.iter().map(|state| expected_bytes(&state.resource)).sum();
+        let (share, _turn) = self.turn_to_read(large_bytes).await?;
         let [State { resource: older, name: older_name, .. }, State { resource: newer, name: newer_name, .. }] = states;
         let then = kept_description(self.library(), &older).await?;
         let now = kept_description(self.library(), &newer).await?;

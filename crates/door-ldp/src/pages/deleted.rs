@@ -91,7 +91,7 @@ impl LdpRequest {
         is_live: bool,
         mut response: Response,
     ) -> Result<Response, LdpError> {
-        let (share, _turn) = self.turn_to_read().await?;
+        let (share, _turn) = self.turn_to_read(0).await?;
         let is_deleted_container = members.is_some() && !is_live;
         let found = match (members, asked.place) {
             (Some(members), Place::After(after)) => self.found_after(members, after, asked.rows_max).await?,

@@ -6,6 +6,7 @@ use heads::{ListToken, ResourcePath, VOLUMES};
 use library::Library;
 use maud::{Markup, html};
 use repository::{Kind, Resource, ResourceError};
+use store::UnixMillis;
 
 use super::terms::Title;
 use super::{local, name_of, terms};
@@ -37,16 +38,20 @@ pub struct Members {
     members_max: usize,
 }
 
-/// A member.
+/// What is shown of a member. Its head may have much more.
 pub enum Row {
     /// It can be read.
     Readable {
-        /// The state that is shown.
-        resource: Box<Resource>,
+        /// The page of the state that is shown: of bytes, that of their description.
+        page: Target,
+        /// What it is, for people.
+        kind: String,
+        /// The size of its bytes that are stored here.
+        len_bytes: Option<u64>,
+        /// When it changed last.
+        changed: UnixMillis,
         /// What people call it.
         title: Option<Title>,
-        /// Where that state is in time.
-        at: At,
     },
     /// Its head is damaged.
     Damaged(ResourcePath),
@@ -185,47 +190,47 @@ impl Row {
             title => title?,
         };
         let title = title.or_else(|| filename(&resource));
-        Ok(Self::Readable { resource: Box::new(resource), title, at })
+        let facet = match resource.kind() {
+            Kind::Binary(_) => Facet::Description,
+            Kind::Container { .. } | Kind::RdfSource => Facet::Itself,
+        };
+        Ok(Self::Readable {
+            page: Target { path: resource.path().clone(), facet, at },
+            kind: kind(&resource),
+            len_bytes: len_bytes(&resource),
+            changed: resource.revision().time(),
+            title,
+        })
     }
 
     fn shown(&self, site: &Site) -> Markup {
-        let (resource, title, at) = match self {
-            Self::Readable { resource, title, at } => (resource, title, *at),
-            Self::Damaged(path) => {
-                return html! {
+        match self {
+            Self::Readable { page, kind, len_bytes, changed, title } => {
+                let name = name_of(&page.path);
+                let title = title.as_ref().filter(|title| title.text != name);
+                html! {
                     tr {
-                        th scope="row" { a href=(local(&site.iri(path))) { (name_of(path)) } }
-                        td { "damaged" } td.number {} td {}
+                        th scope="row" {
+                            a href=(local(&site.iri_of_target(page))) { (name) }
+                            @if let Some(title) = title { br; (title.shown()) }
+                        }
+                        td { (kind) }
+                        td.number { @if let Some(len_bytes) = len_bytes { (terms::size(*len_bytes)) } }
+                        td { (terms::time(*changed)) }
                     }
-                };
-            }
-            Self::NotKept(path) => {
-                return html! { tr { th scope="row" { (name_of(path)) } td { "not kept" } td.number {} td {} } };
-            }
-        };
-        let name = name_of(resource.path());
-        let title = title.as_ref().filter(|title| title.text != name);
-        html! {
-            tr {
-                th scope="row" {
-                    a href=(local(&page_of(site, resource, at))) { (name) }
-                    @if let Some(title) = title { br; (title.shown()) }
                 }
-                td { (kind(resource)) }
-                td.number { @if let Some(len_bytes) = len_bytes(resource) { (terms::size(len_bytes)) } }
-                td { (terms::time(resource.revision().time())) }
+            }
+            Self::Damaged(path) => html! {
+                tr {
+                    th scope="row" { a href=(local(&site.iri(path))) { (name_of(path)) } }
+                    td { "damaged" } td.number {} td {}
+                }
+            },
+            Self::NotKept(path) => {
+                html! { tr { th scope="row" { (name_of(path)) } td { "not kept" } td.number {} td {} } }
             }
         }
     }
-}
-
-/// The address of a resource's page: of bytes, that of their description.
-fn page_of(site: &Site, resource: &Resource, at: At) -> String {
-    let facet = match resource.kind() {
-        Kind::Binary(_) => Facet::Description,
-        Kind::Container { .. } | Kind::RdfSource => Facet::Itself,
-    };
-    site.iri_of_target(&Target { path: resource.path().clone(), facet, at })
 }
 
 /// What a resource is, for people.

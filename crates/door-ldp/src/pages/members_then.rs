@@ -87,7 +87,8 @@ impl LdpRequest {
             let Some(page) = members.more(at_once).await? else { break };
             let of_others = left_out.min(page.len());
             left_out -= of_others;
-            children.extend(page.into_iter().skip(of_others));
+            // The page shows names only.
+            children.extend(page.into_iter().skip(of_others).map(|child| Child { member: None, ..child }));
         }
         let has_more = children.len() > asked.members_max;
         children.truncate(asked.members_max);

@@ -16,7 +16,7 @@ use crate::errors::LdpError;
 use crate::paging::{Page, Place};
 use crate::request::{LdpRequest, unsent};
 use crate::statements::is_container;
-use crate::stored::kept_description;
+use crate::stored::{expected_bytes, kept_description};
 use crate::timegate::State;
 use crate::{deleted, managed};
 
@@ -33,14 +33,15 @@ impl LdpRequest {
         let place = page.as_ref().map_or(&Place::First, |page| &page.place);
         if self.method == Method::HEAD {
             if let Some(page) = page.as_ref().filter(|_| is_container(resource)) {
-                let _reading = self.turn_to_read().await?;
+                let _reading = self.turn_to_read(managed::bytes_of_all_giving(giving)).await?;
                 let ChildPage { begins, next, .. } = place.members(self.library(), resource, members_max).await?;
                 let iri = self.site.iri(self.path());
                 page.describe(&iri, begins.as_ref(), next.as_ref(), response.headers_mut());
             }
             return Ok(unsent(response));
         }
-        let (share, _turn) = self.turn_to_read().await?;
+        let large_bytes = managed::bytes_of_all_giving(giving) + expected_bytes(resource);
+        let (share, _turn) = self.turn_to_read(large_bytes).await?;
         let description = kept_description(self.library(), resource).await?;
         let title = terms::title_in(&description, resource.path()).or_else(|| members::filename(resource));
         let title = title.unwrap_or_else(|| Title::new(name_of(resource.path())));
@@ -81,8 +82,9 @@ impl LdpRequest {
         title: String,
         mut response: Response,
     ) -> Result<Response, LdpError> {
-        let (share, _turn) = self.turn_to_read().await?;
         let version = &state.resource;
+        let large_bytes = managed::bytes_of_all_giving(containers) + expected_bytes(version);
+        let (share, _turn) = self.turn_to_read(large_bytes).await?;
         let is_itself = |container: &Resource| container.path() == version.path();
         let is_listed = containers.iter().any(|(_, container)| is_itself(container));
         let description = kept_description(self.library(), version).await?;

@@ -26,6 +26,9 @@ const TITLES: [&str; 8] = [
 /// Most characters of a title.
 const TITLE_CHARS_MAX: usize = 200;
 
+/// Most bytes of a tag of a language. Those in use have at most 35 (RFC 5646, section 4.4.1).
+const LANGUAGE_BYTES_MAX: usize = 64;
+
 /// Most characters of a term on a page. The other formats have all of them.
 const TEXT_CHARS_MAX: usize = 4_000;
 
@@ -70,10 +73,11 @@ pub fn title_in(description: &Graph, path: &ResourcePath) -> Option<Title> {
     Some(Title { text: title(literal.value().trim()), language: language(literal).map(str::to_owned) })
 }
 
-/// The language of a literal for the attribute `lang`. A stored tag may be malformed (RFC 5646), and
-/// such a one says nothing.
+/// The language of a literal for the attribute `lang`. A stored tag may be malformed (RFC 5646) or
+/// very long, and such a one says nothing.
 fn language(literal: &Literal) -> Option<&str> {
-    literal.language().filter(|tag| Literal::new_language_tagged_literal("", *tag).is_ok())
+    let tag = literal.language().filter(|tag| tag.len() <= LANGUAGE_BYTES_MAX);
+    tag.filter(|tag| Literal::new_language_tagged_literal("", *tag).is_ok())
 }
 
 /// A title of a length that people read.
@@ -155,8 +159,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_well_formed_tag_is_a_language() {
-        for (tag, is_language) in [("de", true), ("sr-latn-rs", true), ("toolonglangtag", false), ("d-e", false)] {
+    fn only_a_well_formed_tag_that_is_not_very_long_is_a_language() {
+        let long = format!("de-x{}", "-long".repeat(12));
+        let longer = format!("{long}-er");
+        for (tag, is_language) in [
+            ("de", true),
+            ("sr-latn-rs", true),
+            (&*long, true),
+            (&*longer, false),
+            ("toolonglangtag", false),
+            ("d-e", false),
+        ] {
             let literal = Literal::new_language_tagged_literal_unchecked("text", tag);
             assert_eq!(language(&literal), Some(tag).filter(|_| is_language), "{tag}");
         }

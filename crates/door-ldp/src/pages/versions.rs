@@ -2,12 +2,14 @@
 //! compares any two versions. The address has the page and, once a version was chosen, that too, so
 //! that it can be compared with one on another page.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use axum::response::Response;
 use door_http::body::with_share;
 use heads::RevisionId;
 use http::{HeaderValue, Method, StatusCode, header};
 use maud::{Markup, html};
-use repository::{Change, Moment, Resource, Versions};
+use repository::{Change, Moment, Versions};
 
 use super::{about_part, local, terms};
 use crate::address::{At, FORMS};
@@ -55,8 +57,9 @@ impl History {
 
     /// The mark of what the page shows.
     fn tag(&self) -> String {
-        let shown = self.moments.iter().map(|(moment, _)| u128::from_be_bytes(moment.version.revision.0));
-        let shown = shown.fold(0, |all, revision| all ^ revision);
+        let mut hasher = DefaultHasher::new();
+        self.moments.iter().for_each(|(moment, _)| moment.version.revision.hash(&mut hasher));
+        let shown = hasher.finish();
         let name = |name: Option<VersionName>| name.map(|name| name.to_string()).unwrap_or_default();
         let newest = name(self.newest.map(|(name, _)| name));
         format!("{shown:x}.{}.{}.{newest}", name(self.newer), name(self.older))
@@ -97,7 +100,7 @@ impl LdpRequest {
         if let [Some(older), Some(newer)] = query.compared {
             return self.compare(versions, [older, newer], response).await;
         }
-        let (share, _turn) = self.turn_to_read().await?;
+        let (share, _turn) = self.turn_to_read(0).await?;
         let history = self.history(versions, query).await?;
         self.describe_timemap(headers);
         for (relation, query) in [("prev", self.to_newer(query, &history)), ("next", self.to_older(query, &history))] {
@@ -158,9 +161,9 @@ impl LdpRequest {
             (moment, name)
         };
         let moments = found.into_iter().map(with_name).collect();
-        let bound = |version: Resource| VersionName::of(version.revision(), false);
-        let newer = versions.oldest_from(above).await?.map(bound);
-        let older = versions.newest_below(below).await?.map(bound);
+        let bound = |revision: RevisionId| VersionName::of(revision, false);
+        let newer = versions.revision_from(above).await?.map(bound);
+        let older = versions.revision_below(below).await?.map(bound);
         let current = versions.is_live().then(|| versions.newest());
         let are_explicit = self.library().repository.are_versions_explicit(self.path());
         Ok(History { moments, newer, older, newest, current, chosen, are_explicit })
@@ -310,6 +313,7 @@ fn day(moment: &Moment) -> String {
 /// restoring makes one: so a version that begins with a change was restored.
 fn what(change: Change, are_explicit: bool) -> &'static str {
     match change {
+        Change::Received => "Version added",
         Change::Description | Change::Bytes | Change::DescriptionAndBytes if are_explicit => "Restored",
         Change::Created => "Created",
         Change::CreatedAgain => "Created or brought back",

@@ -156,3 +156,19 @@ async fn a_lost_description_is_named_and_the_rest_is_in_the_archive() {
     // Its statements about members and times have changed.
     assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_description_is_in_an_archive_like_any_other() {
+    let fixture = fixture().await;
+    tree(&fixture).await;
+    let titles: String = (0..1_000).map(|n| format!("<> <http://a/p> \"{n}{}\" . ", "x".repeat(200))).collect();
+    fixture.make("/rest/box/long", "BasicContainer", &titles).await;
+    fixture.make("/rest/box/long/longer", "RDFSource", &titles).await;
+    let answer = fixture.ask(Method::GET, "/rest/box").header("accept", "application/zip").answer().await;
+    let entries = entries(&answer);
+    for name in ["box/long/fcr%3Ametadata.ttl", "box/long/fcr%3Ametadata/longer.ttl"] {
+        assert!(entries[name].len() > 200_000, "{name}");
+    }
+    assert!(entries.contains_key("box/in/deep/fcr%3Ametadata/source.ttl"));
+    assert_eq!(fixture.library.memory.taken_bytes(), 0);
+}

@@ -7,12 +7,8 @@ use axum::Extension;
 use axum::body::Body;
 use bytes::Bytes;
 use door_http::{Acted, ReadsOnly};
-use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
-use heads::LibraryOptions;
 use http::{Method, StatusCode};
-use library::Library;
 use store::Lane;
-use store::faults::Faults;
 
 use crate::support::*;
 
@@ -304,14 +300,6 @@ async fn a_form_of_a_file_deletes_and_restores_no_description_that_it_did_not_sh
     assert_eq!(fixture.get("/rest/file").await.text(), "old");
     let deleted = send(&fixture, "/rest/file", delete(&hidden(&fixture, "/rest/file", "delete", "etag").await));
     assert_eq!(location(&deleted.await), "/rest/");
-}
-
-/// The same over a store that can meet faults.
-async fn faulty(fixture: Fixture) -> (Fixture, Arc<Faults>) {
-    let faults = Arc::new(Faults::new(fixture.library.store().clone()));
-    let library = Library::open(faults.clone(), fixture.clock.clone(), LibraryOptions::default()).await.unwrap();
-    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default())));
-    (Fixture { router: read.merge(write), library, ..fixture }, faults)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,9 +9,8 @@ use proptest::prelude::*;
 use store::Clock;
 
 use crate::archives::entries;
-use crate::support::{Fixture, ROOT, Reply, fixture, parsed};
+use crate::support::{Fixture, ON_CASSANDRA, ROOT, Reply, fixture, parsed};
 
-const ON_CASSANDRA: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"on_cassandra");
 const NAMES: [&str; 3] = ["a", "b", "d"];
 
 #[derive(Clone, Debug)]

@@ -23,6 +23,7 @@ mod page_of_deleted;
 mod page_of_versions;
 mod pages;
 mod reading;
+mod received;
 mod refusing;
 mod restoring;
 mod returning;

@@ -14,6 +14,10 @@ use crate::support::*;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
+/// Versions of a resource with several pages of them. On the embedded engine the log of heads has
+/// more than one page too.
+const MANY: usize = if ON_CASSANDRA { 110 } else { 1_100 };
+
 /// The parts of a text between two others, in their order.
 fn between<'a>(text: &'a str, begin: &str, end: &str) -> Vec<&'a str> {
     text.split(begin).skip(1).map(|rest| rest.split(end).next().unwrap()).collect()
@@ -81,8 +85,8 @@ async fn what_happened_is_listed_newest_first_and_by_day() {
 async fn pages_lead_to_older_and_newer_versions_and_have_all_of_them() {
     let fixture = fixture().await;
     fixture.make("/rest/x", "RDFSource", "").await;
-    // Some begin in the same second, and the log of heads has more than one page.
-    for number in 1..1_100 {
+    // Some begin in the same second.
+    for number in 1..MANY {
         if number % 3 == 0 {
             fixture.clock.advance(Duration::from_millis(700));
         }
@@ -93,14 +97,15 @@ async fn pages_lead_to_older_and_newer_versions_and_have_all_of_them() {
     let map = map.answer().await;
     let mut all: Vec<_> = between(map.text(), "/fcr:versions/", ">").into_iter().map(str::to_owned).collect();
     all.reverse();
-    assert_eq!(all.len(), 1_100);
+    assert_eq!(all.len(), MANY);
 
-    let mut down = vec![page(&fixture, "/rest/x/fcr:versions?limit=400").await];
+    let limit = MANY * 4 / 11;
+    let mut down = vec![page(&fixture, &format!("/rest/x/fcr:versions?limit={limit}")).await];
     while let Some(older) = link(down.last().unwrap(), "next") {
         assert_eq!(down.last().unwrap().links("next"), [format!("http://test{older}")]);
         down.push(page(&fixture, &older).await);
     }
-    assert_eq!(down.iter().map(|page| names(page).len()).collect::<Vec<_>>(), [400, 400, 300]);
+    assert_eq!(down.iter().map(|page| names(page).len()).collect::<Vec<_>>(), [limit, limit, MANY - 2 * limit]);
     assert_eq!(down.iter().flat_map(names).collect::<Vec<_>>(), all);
     let mut up = vec![down.pop().unwrap()];
     while let Some(newer) = link(up.last().unwrap(), "prev") {
@@ -111,7 +116,7 @@ async fn pages_lead_to_older_and_newer_versions_and_have_all_of_them() {
     assert_eq!(up.iter().flat_map(names).collect::<Vec<_>>(), all);
 
     assert_eq!(names(&page(&fixture, "/rest/x/fcr:versions").await).len(), 100);
-    assert_eq!(names(&page(&fixture, "/rest/x/fcr:versions?limit=10000").await).len(), 500);
+    assert_eq!(names(&page(&fixture, "/rest/x/fcr:versions?limit=10000").await).len(), MANY.min(500));
     let some = page(&fixture, &format!("/rest/x/fcr:versions?from={}&until={}", all[20], all[11])).await;
     assert_eq!(names(&some), all[11..=20]);
     let none = page(&fixture, "/rest/x/fcr:versions?until=20000101000000").await;

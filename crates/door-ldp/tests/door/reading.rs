@@ -1,9 +1,13 @@
 //! Responses to reads: formats and headers.
 
+use axum::body::to_bytes;
+use budget::{Memory, Party};
+use futures::FutureExt;
+use heads::LibraryOptions;
 use http::{Method, StatusCode};
 use rdf::isomorphic;
 
-use crate::support::{Fixture, ROOT, fixture, parsed};
+use crate::support::{Fixture, ROOT, fixture, fixture_keeping, parsed};
 
 const BODY: &str = "@prefix dc: <http://purl.org/dc/terms/> . <> dc:title \"Tëst\"@en ; dc:relation <other>, <#part> ; \
                     dc:creator [ dc:title \"nobody\" ; dc:hasPart [] ] . <#part> dc:isPartOf <> .";
@@ -213,4 +217,51 @@ async fn a_list_is_sent_as_a_list_in_json_ld() {
     assert_eq!(items["@list"][1], serde_json::json!({"@id": "http://test/rest/a"}), "{document:#}");
     assert_eq!(items["@list"].as_array().unwrap().len(), 3);
     assert!(!read.text().contains("rdf-syntax-ns#first"), "{}", read.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_descriptions_take_a_share_of_the_memory_until_they_are_sent_and_small_ones_take_none() {
+    const CONTAINED: &str = "return=representation; include=\"http://www.w3.org/ns/oa#PreferContainedDescriptions\"";
+    let fixture = fixture().await;
+    let titles: String = (0..3_000).map(|n| format!("<> <http://a/p> \"{n}{}\" . ", "x".repeat(200))).collect();
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    fixture.make("/rest/c/large", "RDFSource", &titles).await;
+    fixture.make("/rest/small", "RDFSource", titles[..20_000].rsplit_once("<>").unwrap().0).await;
+    let taken_bytes = || fixture.library.memory.taken_bytes();
+    for (path, prefer, is_large) in [
+        ("/rest/c/large", "return=representation", true),
+        ("/rest/c", CONTAINED, true),
+        ("/rest/c?limit=1", CONTAINED, true),
+        ("/rest/c", "return=representation", false),
+        ("/rest/small", "return=representation", false),
+    ] {
+        assert_eq!(taken_bytes(), 0, "{path}");
+        let response = fixture.ask(Method::GET, path).header("prefer", prefer).response().await;
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        // Only its beginning was written.
+        let held_bytes = taken_bytes();
+        let sent = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert_eq!(sent.len() > 600_000, is_large, "{path}: {} bytes", sent.len());
+        assert_eq!(held_bytes > sent.len() as u64, is_large, "{path}: {held_bytes} bytes");
+    }
+    assert_eq!(taken_bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_description_that_takes_more_memory_than_expected_waits_for_it() {
+    const MEMORY_BYTES: u64 = 16 << 20;
+    let fixture = fixture_keeping(LibraryOptions { memory_bytes: MEMORY_BYTES, ..LibraryOptions::default() }).await;
+    // Of short statements 2 MB are expected, and they take 5 MB.
+    let statements: String = (0..5_000).map(|n| format!("<> <u:p> \"{n}\" . ")).collect();
+    fixture.make("/rest/s", "RDFSource", &statements).await;
+    let memory = &fixture.library.memory;
+    let others = memory.try_reserve(&Party::Local, Memory::largest_share(MEMORY_BYTES) - (3 << 20)).unwrap();
+    let mut answer = Box::pin(fixture.get("/rest/s"));
+    for _ in 0..1_000 {
+        assert!((&mut answer).now_or_never().is_none(), "it does not wait");
+        tokio::task::yield_now().await;
+    }
+    drop(others);
+    assert_eq!(answer.await.status, StatusCode::OK);
+    assert_eq!(memory.taken_bytes(), 0);
 }

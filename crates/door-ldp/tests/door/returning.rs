@@ -1,8 +1,9 @@
 //! `Prefer: return=representation` on changes.
 
+use heads::LibraryOptions;
 use http::{Method, StatusCode};
 
-use crate::support::{Fixture, ROOT, Reply, fixture};
+use crate::support::{Fixture, ROOT, Reply, fixture, fixture_keeping};
 
 const WISH: &str = "return=representation";
 const TITLE: &str = "<> <http://purl.org/dc/terms/title> \"t\" .";
@@ -92,4 +93,21 @@ async fn a_change_gets_a_minimal_response_if_the_preferred_representation_cannot
     }
     let refused = fixture.put("/rest/a", TITLE).header("prefer", WISH).header("if-match", "\"x\"").answer().await;
     assert_eq!(refused.status, StatusCode::PRECONDITION_FAILED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_gives_its_memory_back_before_the_representation_takes_some() {
+    // Enough for either of them, and not for both.
+    let options = LibraryOptions { memory_bytes: 8 << 20, ..LibraryOptions::default() };
+    let fixture = fixture_keeping(options).await;
+    let statements: String = (0..6_400).map(|n| format!("<> <u:p> \"{n}\" . ")).collect();
+    for (ask, status) in [
+        (fixture.put("/rest/s", &statements), StatusCode::CREATED),
+        (fixture.put("/rest/s", &statements), StatusCode::OK),
+        (fixture.post("/rest/", &statements), StatusCode::CREATED),
+    ] {
+        let answer = ask.header("prefer", WISH).answer().await;
+        assert_eq!((answer.status, answer.header("preference-applied")), (status, Some(WISH)));
+        assert_eq!(fixture.library.memory.taken_bytes(), 0);
+    }
 }

@@ -13,6 +13,7 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use library::Library;
 use rdf::{ContentType, Graph, Iri, Limits};
 use repository::BytesPlace;
+use store::faults::Faults;
 use store::{
     Call, Class, ContentId, ContentState, Deadline, ManualClock, Outcome, Removal, Step, Store, Table, UnixMillis,
 };
@@ -20,6 +21,10 @@ use store_cassandra::testing::{damage, shared_options};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 use tower::ServiceExt;
+
+/// Whether these are the tests of `on_cassandra.rs`, which contains the same tests again. Those
+/// with very many changes make fewer there, because each takes some milliseconds.
+pub const ON_CASSANDRA: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"on_cassandra");
 
 pub const TURTLE: &str = "text/turtle";
 pub const LDP: &str = "http://www.w3.org/ns/ldp#";
@@ -46,11 +51,19 @@ pub async fn fixture_keeping(options: LibraryOptions) -> Fixture {
     fixture_of(LdpSettings::default(), options).await
 }
 
-async fn fixture_of(settings: LdpSettings, options: LibraryOptions) -> Fixture {
+/// The door with other settings, over a library with other options.
+pub async fn fixture_of(settings: LdpSettings, options: LibraryOptions) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
     let store = engine(&folder, clock.clone()).await;
     served(store, folder, clock, settings, options).await
+}
+
+/// A server of the same store, which can meet faults. It has the default settings.
+pub async fn faulty(fixture: Fixture) -> (Fixture, Arc<Faults>) {
+    let Fixture { library, clock, folder, .. } = fixture;
+    let faults = Arc::new(Faults::new(library.store().clone()));
+    (served(faults.clone(), folder, clock, LdpSettings::default(), LibraryOptions::default()).await, faults)
 }
 
 /// A server of a store.
@@ -66,12 +79,10 @@ async fn served(
     Fixture { router: read.merge(write), library, clock, folder }
 }
 
-/// The engine under the door. In `on_cassandra.rs`, which contains the same tests again, it is
-/// Cassandra. If no node can be started, that is reported, and the tests use the embedded engine.
+/// The engine under the door. In `on_cassandra.rs` it is Cassandra. If no node can be started, that
+/// is reported, and the tests use the embedded engine.
 async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
-    if env!("CARGO_CRATE_NAME") == "on_cassandra"
-        && let Some(store) = store_cassandra::testing::shared_store(clock.clone()).await
-    {
+    if ON_CASSANDRA && let Some(store) = store_cassandra::testing::shared_store(clock.clone()).await {
         return store;
     }
     let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };

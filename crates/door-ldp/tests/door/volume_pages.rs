@@ -40,12 +40,18 @@ fn bytes_of_member(headers: &HeaderMap, text: String) -> Response {
     (status, of_bytes, text).into_response()
 }
 
-/// A server with a volume whose members have this text.
-async fn with_text(text: &str) -> Fixture {
+/// A server with a volume.
+async fn with_volume() -> Fixture {
     let fixture = fixture().await;
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/pairtree");
     let files = hathi::locate(&samples, &id()).unwrap();
     fixture.library.volumes.import(files.open().unwrap(), Unchanged::Skip, |_| {}).await.unwrap();
+    fixture
+}
+
+/// A server with a volume whose members have this text.
+async fn with_text(text: &str) -> Fixture {
+    let fixture = with_volume().await;
     let text = text.to_owned();
     let member = move |headers: HeaderMap| {
         let text = text.clone();
@@ -61,6 +67,48 @@ async fn with_text(text: &str) -> Fixture {
 
 fn varies_by(reply: &Reply, name: &str) -> bool {
     reply.headers.get_all("vary").iter().any(|value| value == name)
+}
+
+/// What is printed on a page of the volume: its METS has numbers for some of them.
+fn printed_on(seq: u32) -> String {
+    if (16..=85).contains(&seq) { (seq - 14).to_string() } else { String::new() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_pages_has_what_is_printed_on_each_beside_its_sequence() {
+    let fixture = with_volume().await;
+    let list = page(&fixture, AT).await;
+    for part in [
+        "<p>Pages are counted from the first image. The number that is printed on a page is beside it.</p>",
+        "<th scope=\"col\">Page</th><th scope=\"col\">Printed number</th>",
+    ] {
+        assert!(list.text().contains(part), "{part} is not in {}", list.text());
+    }
+    let rows: Vec<_> = list.text().split("<th scope=\"row\">").skip(1).collect();
+    assert_eq!(rows.len(), 92);
+    for (row, seq) in rows.into_iter().zip(1..) {
+        let begin = format!("<a href=\"{AT}/pages/{seq}\">{seq}</a></th><td>{}</td>", printed_on(seq));
+        assert!(row.starts_with(&begin), "{begin} is not the beginning of {row}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn page_7_is_the_seventh_image_and_the_page_with_a_printed_7_is_another() {
+    let fixture = with_text("Text").await;
+    let about = async |seq: u32| {
+        let shown = page(&fixture, &format!("{AT}/pages/{seq}")).await;
+        assert!(shown.text().contains(&format!("<h1>Page {seq}</h1>")), "{}", shown.text());
+        shown.text().split("<dt>Page</dt>").nth(1).unwrap().split("<dt>Size</dt>").next().unwrap().to_owned()
+    };
+    let seventh = about(7).await;
+    assert!(seventh.starts_with("<dd>7</dd>") && !seventh.contains("Printed number"), "{seventh}");
+    assert_eq!(printed_on(21), "7");
+    let other = about(21).await;
+    assert!(other.starts_with("<dd>21</dd><dt>Printed number</dt><dd>7</dd>"), "{other}");
+    // The form that leads to a page asks for the seventh image too.
+    let fixture = with_volume().await;
+    let there = fixture.ask(Method::GET, &format!("{AT}?page=7")).header("accept", BROWSER).answer().await;
+    assert_eq!((there.status, there.header("location")), (StatusCode::SEE_OTHER, Some(&*format!("{AT}/pages/7"))));
 }
 
 #[tokio::test(flavor = "multi_thread")]

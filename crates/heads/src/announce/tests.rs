@@ -1,5 +1,14 @@
 #![allow(clippy::unwrap_used)]
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::ManualClock;
+use store::null::NullStore;
+
 use super::*;
+use crate::options::LibraryOptions;
+use crate::surroundings::Surroundings;
 
 #[test]
 fn announcements_have_these_bytes_and_are_read_from_them() {
@@ -108,6 +117,33 @@ fn announcements_of_removed_versions_have_these_bytes_and_are_read_as_nothing_el
     assert!(!Announcement::decode(4, &payload).unwrap().is_removal);
     assert!(Announcement::decode(5, &[&payload[..], &[0]].concat()).is_err());
     assert!(Announcement::decode(6, &payload).is_err());
+}
+
+#[test]
+fn changes_of_a_single_object_are_spread_evenly_over_the_partitions_of_a_bucket() {
+    let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
+    let surroundings = Surroundings::of_this_machine(clock.clone());
+    let heads = Heads::new(Arc::new(NullStore::new()), surroundings, LibraryOptions::default());
+    let announcement = Announcement {
+        change: Change::Updated,
+        kind: ObjectKind::RdfSource,
+        object: Bytes::from_static(b"r/a"),
+        revision: RevisionId([7; 16]),
+        at: UnixMillis(1_000),
+        is_certain: true,
+        actor: None,
+        agent: None,
+        is_removal: false,
+    };
+    let mut changes: BTreeMap<Bytes, u32> = BTreeMap::new();
+    for _ in 0..16_000 {
+        clock.advance(Duration::from_millis(3));
+        let announcing = heads.begin_to_announce(&announcement, RevisionId::ZERO).unwrap();
+        *changes.entry(announcing.steps.last().unwrap().partition().clone()).or_default() += 1;
+        announcing.ended(true);
+    }
+    assert_eq!(changes.len(), usize::from(FEED_SHARDS));
+    assert!(changes.values().all(|changes| (900..1_100).contains(changes)), "{changes:?}");
 }
 
 #[test]

@@ -25,6 +25,9 @@ fn partitions_beside_an_object_say_of_what_they_are() {
     assert_eq!((object_of(&volume), object_of(&part_7), object_of(&written)), (volume.clone(), volume, resource));
     assert_eq!((part_of(&part_7), part_of(&written)), (Some((GENERATION, 7)), None));
     assert_eq!((version_of(&written), version_of(&part_7)), (Some(GENERATION), None));
+    let list = received(b"r/a");
+    assert_eq!((object_of(&list), version_of(&list), log_page_of(&list)), (Bytes::from_static(b"r/a"), None, None));
+    assert_eq!([&list, &written, &object_of(&list)].map(|partition| is_received(partition)), [true, false, false]);
     let [first, later] = [0, 0x0102].map(|page| log_page(b"r/a", page));
     assert_eq!((log_page_of(&first), log_page_of(&later), log_page_of(&written)), (Some(0), Some(0x0102), None));
 }

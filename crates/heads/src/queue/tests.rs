@@ -2,14 +2,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
 use store::copying::LOCAL_PREFIX;
 use store::null::NullStore;
-use store::{Call, ManualClock, Row, Store, StoreResult, WalkPage, Wrapper};
+use store::{Call, Capabilities, ManualClock, Row, Store, StoreResult, WalkPage, Wrapper};
 
 use super::*;
 use crate::chores::Chore;
 use crate::options::LibraryOptions;
+use crate::path::{PATH_BYTES_MAX, ResourcePath};
 use crate::surroundings::Surroundings;
 
 const START: UnixMillis = UnixMillis(1_750_000_000_000);
@@ -202,6 +202,112 @@ async fn a_pass_that_ends_at_a_limit_leaves_a_mark_and_is_no_complete_one() {
     assert_eq!(subject.heads.due_work(QUEUE), Due::default());
     assert_eq!(subject.pass().await, (0, 0), "the next one walks");
     assert!(subject.heads.due_work(QUEUE).records > 0);
+}
+
+/// A store that several servers share. It notes the steps of each write.
+struct Shared {
+    inner: NullStore,
+    ran: Mutex<Vec<Step>>,
+}
+
+impl Shared {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { inner: NullStore::new(), ran: Mutex::new(Vec::new()) })
+    }
+}
+
+impl Wrapper for Shared {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { is_shared: true, ..self.inner.capabilities() }
+    }
+
+    async fn run(&self, _: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        self.ran.lock().extend(steps);
+        Ok(Outcome::Applied)
+    }
+}
+
+/// Records changes of one resource with a long path, until so many bytes are recorded. Returns the
+/// bytes in each partition, by bucket and shard.
+fn recorded(heads: &Heads, bytes: u64) -> BTreeMap<(u32, u8), u64> {
+    let name = "n".repeat(127);
+    let path = ResourcePath::of_names(std::iter::repeat_n(&*name, PATH_BYTES_MAX / 128)).unwrap();
+    let mut recorded: BTreeMap<(u32, u8), u64> = BTreeMap::new();
+    while recorded.values().sum::<u64>() < bytes {
+        let sort = keys::superseded(heads.revisions().mint(), &path);
+        let subject = path.as_str().as_bytes();
+        let record = heads.queued(Queue::Superseded, heads.now(), subject, sort, Bytes::from_static(&[0; 7]));
+        let Step::Put { partition, rows, .. } = record.put() else { panic!() };
+        let bucket = keys::queue_bucket(&partition, Queue::Superseded.name()).unwrap();
+        let row = row_bytes(&rows[0].sort, rows[0].value.len());
+        *recorded.entry((bucket, *partition.last().unwrap())).or_default() += row;
+    }
+    recorded
+}
+
+#[test]
+fn what_one_server_records_of_one_subject_fills_no_partition_beyond_its_share_and_the_rest_is_due_later() {
+    let clock = Arc::new(ManualClock::new(START));
+    let heads = |store: Arc<dyn Store>| {
+        Heads::new(store, Surroundings::of_this_machine(clock.clone()), LibraryOptions::default())
+    };
+    let shared = heads(Shared::new());
+    let (present, shards) = (bucket_of(START), u64::from(Queue::Superseded.shards()));
+    // A little is in one partition, however often it is recorded.
+    let mut partitions = recorded(&shared, SHARE_BYTES / 2);
+    assert_eq!(partitions.keys().map(|(bucket, _)| *bucket).collect::<Vec<_>>(), [present]);
+    for (partition, bytes) in recorded(&shared, shards * SHARE_BYTES) {
+        *partitions.entry(partition).or_default() += bytes;
+    }
+    assert!(partitions.values().all(|bytes| *bytes <= SHARE_BYTES), "{partitions:?}");
+    let of_bucket = |bucket| partitions.keys().filter(|(of, _)| *of == bucket).count() as u64;
+    assert_eq!((of_bucket(present), of_bucket(present + 2)), (shards, 0));
+    assert!((1..shards).contains(&of_bucket(present + 1)), "{partitions:?}");
+    // What is over is forgotten, and what is to come is not.
+    clock.advance(BUCKET);
+    assert_eq!(shared.inner.filled.0.lock().keys().map(|(bucket, _)| *bucket).min(), Some(present));
+    recorded(&shared, 1);
+    assert_eq!(shared.inner.filled.0.lock().keys().map(|(bucket, _)| *bucket).min(), Some(present + 1));
+    // No other process has to find room in a store of its own.
+    assert_eq!(recorded(&heads(Arc::new(NullStore::new())), 2 * SHARE_BYTES).len(), 1);
+}
+
+#[test]
+fn a_record_as_large_as_a_share_finds_a_place_and_so_does_one_in_the_last_bucket() {
+    let filled = Filled::default();
+    for bucket in [7, 8] {
+        assert_eq!(filled.place(QUEUE, (7, 0), u64::MAX, 7), (bucket, 0));
+    }
+    assert_eq!(filled.place(QUEUE, (u32::MAX, 0), SHARE_BYTES, 7), (u32::MAX, 0));
+    assert_eq!(filled.place(QUEUE, (u32::MAX, 0), 1, 7), (u32::MAX, 0), "there is no later bucket");
+}
+
+#[tokio::test]
+async fn a_record_that_would_be_moved_to_where_it_is_stays_there() {
+    let (store, clock) = (Shared::new(), Arc::new(ManualClock::new(START)));
+    let heads = Heads::new(store.clone(), Surroundings::of_this_machine(clock), LibraryOptions::default());
+    let present = bucket_of(START);
+    // The clock was set back after the record was read, and what is before its bucket is full.
+    heads.inner.filled.place(QUEUE, (present + 1, 0), SHARE_BYTES, present);
+    let entry = |bucket| WorkEntry {
+        queue: QUEUE,
+        bucket,
+        partition: keys::queue(QUEUE.name(), bucket, 0),
+        sort: Bytes::from_static(b"record"),
+        value: Bytes::new(),
+    };
+    let until = START.plus(BUCKET);
+    let written = || -> Vec<Bytes> {
+        std::mem::take(&mut *store.ran.lock()).iter().map(|step| step.partition().clone()).collect()
+    };
+    heads.postpone(&[entry(present + 2)], b"", until).await.unwrap();
+    assert_eq!(written(), Vec::<Bytes>::new());
+    heads.postpone(&[entry(present)], b"", until).await.unwrap();
+    assert_eq!(written(), [present + 2, present].map(|bucket| keys::queue(QUEUE.name(), bucket, 0)));
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub(crate) const LEASE: Duration = Duration::from_secs(60);
 /// Most characters of a reason that is stored.
 const REASON_CHARS_MAX: usize = 200;
 
+const _: () = assert!(REASON_CHARS_MAX == library::bounds::WEBHOOK_REASON_CHARS);
+
 /// How far a receiver is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Progress {

@@ -33,6 +33,8 @@ const PREFIX: &str = "penates_";
 
 const PARTITION: Bytes = Bytes::from_static(b"tokens");
 const NAME_BYTES_MAX: usize = 64;
+
+const _: () = assert!(NAME_BYTES_MAX == library::bounds::FEED_ACTOR_BYTES);
 const SCAN_BYTES: usize = 1 << 20;
 const CALL_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 

@@ -7,7 +7,7 @@ use heads::{Head, Keep, LibraryOptions, ObjectState, RevisionId, keys};
 
 use super::Model;
 use super::versions::Standing;
-use crate::work::{Archived, Past, Question};
+use crate::work::{Archived, Past, Question, VolumeThen};
 
 /// Which versions of an object are kept. It says nothing of volumes, of which none is removed.
 pub(crate) fn kept_of(object: &Bytes, options: &LibraryOptions) -> Keep {
@@ -15,12 +15,12 @@ pub(crate) fn kept_of(object: &Bytes, options: &LibraryOptions) -> Keep {
 }
 
 impl Model {
-    /// The revisions at which something about an object changed: its own, and those of its
-    /// children.
+    /// The revisions at which something about an object changed, and the positions: its own, and
+    /// those of its children.
     pub(crate) fn changes_around(&self, object: &Bytes) -> BTreeSet<RevisionId> {
         let children = self.children(object);
         let objects = std::iter::once(object).chain(children.iter().map(|(child, _)| child));
-        objects.flat_map(|object| self.switches(object)).map(|head| head.revision).collect()
+        objects.flat_map(|object| self.switches(object)).flat_map(|head| [head.revision, head.since()]).collect()
     }
 
     /// What is wrong with a past that was read when everything was at rest, if anything.
@@ -56,8 +56,35 @@ impl Model {
                 return Some(format!("before {below} it had {expected:?}, and {members:?} are listed"));
             }
         }
+        let mut volumes = archived.iter().zip(&past.volumes);
+        let wrong = volumes.find_map(|(below, found)| {
+            let expected = self.volume_then(object, *below, options.history.volumes);
+            (*found != expected).then(|| format!("an archive before {below} had {expected:?}, and has {found:?}"))
+        });
+        if wrong.is_some() {
+            return wrong;
+        }
         let mut archives = archived.iter().zip(&past.archives);
         archives.find_map(|(below, found)| self.wrong_archive(object, *below, found.as_ref()?, options))
+    }
+
+    /// What there was of a volume when exactly the changes below a position had been made, as far
+    /// as it is kept.
+    fn volume_then(&self, volume: &Bytes, below: RevisionId, keep: Keep) -> VolumeThen {
+        let heads = self.switches(volume);
+        let last = heads.iter().rposition(|head| head.since() < below);
+        let Some((last, head)) = last.map(|last| (last, heads[last])).filter(|(_, head)| is_live(head)) else {
+            return VolumeThen::Absent;
+        };
+        let is_kept = match (heads[last + 1..].split_last(), keep) {
+            (None, _) | (_, Keep::All) => true,
+            // Those that were replaced since are counted, and deletions are not.
+            (Some((_, replaced)), Keep::Newest(count)) => {
+                replaced.iter().filter(|head| is_live(head)).count() < count as usize
+            }
+            (_, Keep::None | Keep::For(_) | Keep::Explicit) => false,
+        };
+        if is_kept { VolumeThen::Version(head.revision) } else { VolumeThen::NotKept }
     }
 
     /// What is wrong with what an archive as of a time has in it, if anything.
@@ -118,4 +145,8 @@ impl Model {
         };
         self.versions.keys().filter_map(child).collect()
     }
+}
+
+fn is_live(head: &Head) -> bool {
+    head.state == ObjectState::Live
 }

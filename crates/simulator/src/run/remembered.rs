@@ -11,6 +11,7 @@ use crate::work::{Question, Work};
 const READ_MAX: usize = 12;
 
 /// Of these, one in so many is the time of an archive of everything, if clients ask for versions.
+/// Each is the time of an archive of a volume.
 const ARCHIVED_ONE_OF: usize = 4;
 
 impl Run {
@@ -22,6 +23,7 @@ impl Run {
             objects.filter(|object| object.starts_with(b"r/") || object.starts_with(b"v/")).cloned().collect()
         };
         let root = keys::resource_partition(&ResourcePath::root());
+        let (announces, has_versions) = (self.setup.announces(), self.setup.has_versions);
         for object in objects {
             let (changes, removed) = {
                 let world = self.world.lock();
@@ -29,8 +31,10 @@ impl Run {
             };
             let step = changes.len().div_ceil(READ_MAX).max(1);
             let before: Vec<RevisionId> = changes.into_iter().rev().step_by(step).chain([RevisionId::LAST]).collect();
-            let archived: Vec<RevisionId> = match self.setup.has_versions && object == root {
-                true => before.iter().step_by(ARCHIVED_ONE_OF).copied().collect(),
+            let archived: Vec<RevisionId> = match object.starts_with(b"v/") {
+                // Where changes are announced, the present is refused: it may still change.
+                true => before.iter().filter(|below| !announces || **below != RevisionId::LAST).copied().collect(),
+                false if has_versions && object == root => before.iter().step_by(ARCHIVED_ONE_OF).copied().collect(),
                 false => Vec::new(),
             };
             self.ask(0, Work::Remember(Question { object, before, archived, removed }));

@@ -25,7 +25,7 @@ use store::{Call, Class, Deadline};
 
 pub(crate) use self::fast::{ATTRIBUTES, FastChange, FastFound, FastWork};
 use self::past::remember;
-pub(crate) use self::past::{Archived, Past, Question};
+pub(crate) use self::past::{Archived, Past, Question, VolumeThen};
 pub(crate) use self::pipelined::{Answer, Pipelined};
 pub(crate) use self::records::{AttributeChange, Counted, Found, IDS, RecordChange, RecordWork};
 use self::resources::{create, delete, list, post, read, update};

@@ -1,15 +1,19 @@
 //! Reads the past of an object: its versions, which of them was in force at which time, and which
-//! members it had then, also in an archive.
+//! members it had then, also in an archive. Of a volume it reads archives.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ::volumes::{BulkRequest, MissingReason, OnDamage};
 use anyhow::{Context, bail};
 use bytes::Bytes;
+use futures::TryStreamExt;
+use hathi::VolumeId;
 use heads::{Keep, RevisionId, keys};
 use library::Library;
 use repository::{Kind, Resource, Versions};
 
 use super::resources::wrong_with;
+use super::volumes::somebody;
 use super::{Came, Seen};
 
 /// What is to be read of the past of an object.
@@ -18,7 +22,8 @@ pub(crate) struct Question {
     pub(crate) object: Bytes,
     /// The revisions before which it is read.
     pub(crate) before: Vec<RevisionId>,
-    /// The revisions before which an archive of it is read, if it is a container.
+    /// The revisions before which an archive of it is read, if it is a container; of a volume, the
+    /// positions.
     pub(crate) archived: Vec<RevisionId>,
     /// Versions that must not be found.
     pub(crate) removed: Vec<RevisionId>,
@@ -36,6 +41,8 @@ pub(crate) struct Past {
     pub(crate) members: Vec<Option<BTreeSet<String>>>,
     /// Before some revisions, what an archive of a container has in it, by path; `None` as above.
     pub(crate) archives: Vec<Option<BTreeMap<String, Archived>>>,
+    /// The same of a volume.
+    pub(crate) volumes: Vec<VolumeThen>,
     /// Versions that were to be removed, and are found.
     pub(crate) served: Vec<RevisionId>,
 }
@@ -49,6 +56,17 @@ pub(crate) enum Archived {
     Removed,
     /// That the version of that time is not kept.
     NotKept,
+}
+
+/// What an archive as of a time has of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VolumeThen {
+    /// This version.
+    Version(RevisionId),
+    /// That the version of that time is not kept.
+    NotKept,
+    /// That there was none.
+    Absent,
 }
 
 /// Reads the past of an object. All kept versions are read whole. Nothing fails at this time, so
@@ -80,6 +98,10 @@ async fn past(library: &Library, question: &Question) -> anyhow::Result<Past> {
     let Some(path) = path else {
         past.members = vec![None; before.len()];
         past.archives = vec![None; archived.len()];
+        let id = keys::volume_of_partition(object).context("it is neither a resource nor a volume")?;
+        for below in archived {
+            past.volumes.push(volume_then(library, &id, *below).await?);
+        }
         return Ok(past);
     };
     let kept = library.repository.versions(&path).await?;
@@ -104,6 +126,21 @@ async fn past(library: &Library, question: &Question) -> anyhow::Result<Past> {
         }
     }
     Ok(past)
+}
+
+/// What an archive of a volume has in it when exactly the changes below a position had been made.
+/// It is read whole.
+async fn volume_then(library: &Library, id: &VolumeId, below: RevisionId) -> anyhow::Result<VolumeThen> {
+    let request = BulkRequest { as_of: Some(below), ..BulkRequest::volumes([id.clone()]) };
+    let plan = library.volumes.plan(&request, OnDamage::Break).await?;
+    let mut archive = library.volumes.stream(&plan, pack::WHOLE, somebody()).await?;
+    while archive.try_next().await?.is_some() {}
+    match (&plan.volumes[..], &plan.missing[..]) {
+        ([volume], []) => Ok(VolumeThen::Version(volume.revision)),
+        ([], [missing]) if missing.reason == MissingReason::NotKept => Ok(VolumeThen::NotKept),
+        ([], [missing]) if missing.reason == MissingReason::Absent => Ok(VolumeThen::Absent),
+        (_, missing) => bail!("an archive before {below} lacks {missing:?}"),
+    }
 }
 
 /// The version of a container that was in force then, if its members are kept.

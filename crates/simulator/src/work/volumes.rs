@@ -71,7 +71,7 @@ pub(super) async fn import(library: &Library, id: &VolumeId, token: &str) -> Cam
     }
 }
 
-fn somebody() -> Requester {
+pub(super) fn somebody() -> Requester {
     Requester { name: Some("somebody".to_owned()), address: None, request_id: "r".to_owned() }
 }
 

@@ -174,7 +174,7 @@ impl Planning<'_> {
             let max_s = options.selection_life_max.as_secs();
             return Err(ObjectsError::OverLimit(format!("a selection lasts at most {max_s} seconds")));
         }
-        let owner = requester.identity();
+        let owner = requester.owner();
         let owned = handle.selections_of(&owner).await?;
         let owned_max = if terms.owned_max == 0 { OWNED_MAX } else { terms.owned_max.min(OWNED_MAX) };
         let too_many = owned.len() as u64 >= owned_max;

@@ -8,7 +8,7 @@ use store::UnixMillis;
 pub struct SelectionInfo {
     /// Its id: 32 hexadecimal digits that cannot be guessed.
     pub id: String,
-    /// The requester that made it ([`audit::Requester::identity`]).
+    /// The party of the requester that made it ([`audit::Requester::owner`]).
     pub owner: String,
     /// When it was made.
     pub created: UnixMillis,

@@ -126,6 +126,22 @@ async fn a_selection_can_be_deleted_and_frees_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_addresses_of_one_ipv6_network_have_their_places_together() {
+    let bench = bench().await;
+    let a = bench.add("t.a", &["one"]).await;
+    let wanted = request(whole_volumes(&[a]), Layout::Pages, Level::Frames, false);
+    let select = async |address: &str| {
+        let who = Requester { name: None, address: Some(address.parse().unwrap()), request_id: String::new() };
+        bench.library.volumes.select(&wanted, &who, one_at_most()).await
+    };
+    let first = select("2001:db8:0:1::1").await.unwrap().info;
+    assert!(matches!(select("2001:db8:0:1:ffff::2").await, Err(ObjectsError::OverLimit(_))));
+    assert!(select("2001:db8:0:2::1").await.is_ok(), "another network");
+    bench.library.volumes.delete_selection(&first.id).await.unwrap();
+    assert!(select("2001:db8:0:1:ffff::2").await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn one_that_nobody_asked_for_is_made_once_for_equal_bytes_as_long_as_it_lasts() {
     let bench = bench().await;
     let (a, b) = (bench.add("t.a", &["one"]).await, bench.add("t.b", &["two"]).await);

@@ -2,17 +2,21 @@
 //! they are kept, and are collected after a further grace. The tests read them by the generation
 //! that their heads named, which also shows what is left of those that are not kept.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use heads::{History, Keep, LibraryOptions, RevisionId};
+use bytes::Bytes;
+use heads::{History, Keep, LibraryOptions, Queue, RevisionId, keys};
 use library::Library;
-use store::Clock;
+use store::{Clock, Table};
 use volumes::{BulkRequest, Missing, MissingReason, OnDamage, Pinned, Volume};
 
 use super::common::{HOUR, collect, generations, records};
 use super::plans::{first_page, streamed};
 use crate::support::memory::{Fault, switches_a_volume};
-use crate::support::{Faulty, START, faulty_with, id, import, listed, sample, steps, texts, texts_at, volume};
+use crate::support::{
+    Faulty, ON_CASSANDRA, START, faulty_with, id, import, listed, sample, steps, texts, texts_at, volume,
+};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -128,6 +132,58 @@ async fn a_version_that_is_kept_for_a_time_goes_a_grace_after_that_has_passed() 
     }
     assert_eq!(records(&replaced.faulty), 0);
     replaced.assert_kept(&["fourth"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_whose_versions_are_kept_for_a_time_is_visited_once_a_day_and_a_shorter_time_counts_then() {
+    let replaced = Replaced::new(Keep::For(7 * DAY)).await;
+    let Faulty { library, clock, store, .. } = &replaced.faulty;
+    for days in 3_u32..7 {
+        assert_eq!(collect(library).await.condemned, 0);
+        let has_records = |partition: &Bytes| !store.sorts(Table::Work, partition).is_empty();
+        let partitions = store.partitions(Table::Work).into_iter().filter(has_records);
+        let bucket = |partition: Bytes| keys::queue_bucket(&partition, Queue::Collecting.name());
+        let due: BTreeSet<u32> = partitions.filter_map(bucket).collect();
+        let tomorrow = u32::try_from(START.plus((days + 1) * DAY).0 / 600_000).unwrap();
+        assert_eq!(due, BTreeSet::from([tomorrow]), "after {days} days");
+        clock.advance(DAY);
+    }
+    let shorter = Library::open(store.clone(), clock.clone(), keeping(Keep::For(DAY))).await.unwrap();
+    assert_eq!(collect(&shorter).await.condemned, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_is_replaced_twice_in_each_grace_has_few_records_and_rests_without_any() {
+    const FEW: usize = 16;
+    // A pass reads few buckets for a short grace.
+    let (half, plan_life) = (Duration::from_secs(20 * 60), Duration::from_secs(300));
+    let imports = if ON_CASSANDRA { 30 } else { 100 };
+    // What is kept, and how many generations are left.
+    let cases = [(Keep::None, 1), (Keep::Newest(2), 3), (Keep::Newest(1_000), imports + 1), (Keep::For(4 * half), 1)];
+    for (keep, left) in sample(cases) {
+        let faulty = faulty_with(LibraryOptions { grace: 2 * half, plan_life, ..keeping(keep) }).await;
+        import(&faulty.library, volume("t.a", &["0"])).await.unwrap();
+        for n in 1..=imports {
+            faulty.clock.advance(half);
+            import(&faulty.library, volume("t.a", &[&n.to_string()])).await.unwrap();
+            // A pass that removes does not condemn, so another one follows.
+            for _ in 0..2 {
+                collect(&faulty.library).await;
+            }
+            if n % 10 != 0 {
+                continue;
+            }
+            let (records, generations) = (records(&faulty), generations(&faulty).len());
+            assert!(records <= FEW, "{keep}: {records} records after {n} imports");
+            assert!(generations <= FEW.max(left), "{keep}: {generations} generations after {n} imports");
+        }
+        for _ in 0..20 {
+            faulty.clock.advance(2 * half);
+            collect(&faulty.library).await;
+        }
+        assert_eq!((records(&faulty), generations(&faulty).len()), (0, left), "{keep}");
+        assert_eq!(texts(&faulty.library, &id("t.a")).await.unwrap(), [imports.to_string()]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -127,7 +127,7 @@ async fn a_volume_of_as_many_generations_as_may_be_takes_another_only_once_one_i
 fn bytes_of(partition: Partition) -> Option<u64> {
     match partition.largest(&heads::LibraryOptions::default()) {
         library::bounds::Largest::Bytes(bytes) => Some(bytes),
-        library::bounds::Largest::Each(..) => None,
+        library::bounds::Largest::OfServer(_) | library::bounds::Largest::Each(..) => None,
     }
 }
 

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use audit::Requester;
 use bytes::Bytes;
+use heads::path::PATH_BYTES_MAX;
+use heads::queue::SHARE_BYTES;
+use heads::sampling::ROW_BYTES;
 use heads::{LibraryOptions, RevisionId, keys};
-use library::bounds::{Largest, PARTITION_BYTES_MAX, Partition};
+use library::bounds::{Largest, PARTITION_BYTES_MAX, Partition, SERVERS};
 use repository::{Membership, NewKind, NewResource, Update};
 use search::keys::List;
-use store::Table;
+use store::{Limits, Table};
 use volumes::{BulkRequest, SelectionTerms};
 
 use super::tree::{container, create, path};
@@ -22,6 +25,7 @@ fn number(partition: Partition) -> String {
     let largest = partition.largest(&LibraryOptions::default());
     match largest {
         Largest::Bytes(bytes) => format!("{:.2} MB", bytes as f64 / 1e6),
+        Largest::OfServer(bytes) => format!("{:.2} MB of each server", bytes as f64 / 1e6),
         Largest::Each(_, what) => {
             let digits = largest.fits().unwrap().to_string();
             let groups = digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).unwrap());
@@ -36,16 +40,32 @@ fn every_partition_is_bounded_by_its_rule_or_by_something_of_which_there_can_be_
     for of_volumes in [Partition::Volume, Partition::Directory, Partition::Packs, Partition::Damage] {
         assert_eq!(of_volumes.largest(&LibraryOptions::default()).fits(), None, "{of_volumes:?}");
     }
+    let mut growing = Vec::new();
     for partition in Partition::ALL {
         match partition.largest(&LibraryOptions::default()) {
             Largest::Bytes(bytes) => assert!(bytes < PARTITION_BYTES_MAX, "{partition:?}: {bytes}"),
+            Largest::OfServer(bytes) => assert!(SERVERS * bytes < PARTITION_BYTES_MAX, "{partition:?}: {bytes}"),
             Largest::Each(bytes, what) => {
-                assert!(PARTITION_BYTES_MAX as f64 / bytes > 1_000.0, "{partition:?}: {what}")
+                assert!(PARTITION_BYTES_MAX as f64 / bytes > 50_000.0, "{partition:?}: {what}");
+                growing.push(partition);
             }
         }
     }
+    let of_these = [Partition::Backlinks, Partition::PastIndex, Partition::Feed, Partition::Webhooks, Partition::Pins];
+    assert_eq!(growing, of_these, "docs/limits.md says of each when that matters");
     let links = Partition::Backlinks.largest(&LibraryOptions::default()).fits().unwrap();
     assert!(links > 100_000_000, "{links} links to one resource");
+}
+
+#[test]
+fn a_record_of_work_is_small_beside_the_share_of_a_server_and_a_past_index_beside_what_it_lists() {
+    // No key has more than a path and two revisions.
+    let largest = PATH_BYTES_MAX + 2 * size_of::<RevisionId>() + Limits::default().value_bytes + ROW_BYTES;
+    assert!(80 * largest as u64 <= SHARE_BYTES, "{largest}");
+    // A shard is rewritten only once so many of its rows are those of past members.
+    let shards = Partition::PastIndex.largest(&LibraryOptions::default()).fits().unwrap();
+    let rows = shards * LibraryOptions::default().rewrite_dead_rows_min;
+    assert!(rows > 1_000_000_000, "{rows} rows of past members");
 }
 
 #[test]
@@ -119,6 +139,7 @@ async fn whatever_a_library_stores_has_a_rule() {
     // Rows that are stored only now and then.
     let (record, path) = (keys::container_job(RevisionId::ZERO, RevisionId::ZERO), "r/a");
     for (table, partition, sort) in [
+        (Table::Objects, keys::received(b"r/a"), keys::received_list()),
         (Table::Work, keys::low_water_partition(), keys::low_water("collecting")),
         (Table::Work, keys::emptied_partition(&record), keys::emptied(1)),
         (Table::Work, keys::feed_ends(), keys::feed_newest()),

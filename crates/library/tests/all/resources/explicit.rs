@@ -9,14 +9,16 @@ use heads::{History, Keep, LibraryOptions, Queue, RevisionId};
 use library::Library;
 use proptest::prelude::*;
 use repository::{NewKind, NewResource, ResourceError, Update};
+use store::{Clock, UnixMillis};
 
+use super::received::receive;
 use super::tree::{create, descriptions, path, update};
 use crate::support::memory::Fault;
 use crate::support::{Faulty, faulty_with, sample, steps};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn keeping(resources: Keep) -> LibraryOptions {
+pub fn keeping(resources: Keep) -> LibraryOptions {
     LibraryOptions { history: History { resources, ..History::default() }, ..LibraryOptions::default() }
 }
 
@@ -27,7 +29,7 @@ async fn ask_for(library: &Library, at: &str) -> Result<RevisionId, ResourceErro
 }
 
 /// The revisions that are listed, found from both ends, each of them readable.
-async fn listed(library: &Library, at: &str) -> Vec<RevisionId> {
+pub async fn listed(library: &Library, at: &str) -> Vec<RevisionId> {
     let versions = library.repository.versions(&path(at)).await.unwrap();
     let page = versions.page(RevisionId::ZERO, RevisionId::LAST, 1_000).await.unwrap();
     let listed: Vec<_> = page.iter().map(|version| version.revision).collect();
@@ -53,7 +55,7 @@ async fn listed(library: &Library, at: &str) -> Vec<RevisionId> {
 }
 
 /// Collects until nothing is left to do.
-async fn collected(faulty: &Faulty) {
+pub async fn collected(faulty: &Faulty) {
     for _ in 0..5 {
         faulty.library.repository.collect_versions().await.unwrap();
         faulty.clock.advance(faulty.library.options().grace + MINUTE);
@@ -236,6 +238,8 @@ enum Op {
     Ask,
     Delete,
     Remove(usize),
+    /// A version of so many seconds ago.
+    Receive(u64),
     Collect,
 }
 
@@ -245,6 +249,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => Just(Op::Ask),
         1 => Just(Op::Delete),
         3 => any::<usize>().prop_map(Op::Remove),
+        3 => (0..20u64).prop_map(Op::Receive),
         2 => Just(Op::Collect),
     ]
 }
@@ -263,6 +268,8 @@ proptest! {
             // The revisions that are listed, with what they say.
             let mut model: Vec<(RevisionId, String)> = Vec::new();
             let mut said: Option<String> = None;
+            // All changes, and the seconds of all versions that were received.
+            let (mut changes, mut received): (Vec<RevisionId>, BTreeSet<u64>) = (Vec::new(), BTreeSet::new());
             for (n, op) in ops.iter().enumerate() {
                 faulty.clock.advance(Duration::from_millis(700));
                 let now = async || library.repository.resource(&path("a")).await.ok().map(|now| now.revision());
@@ -275,13 +282,18 @@ proptest! {
                         } else {
                             update(library, "a", &text).await.unwrap();
                         }
+                        changes.extend(now().await);
                         if !is_explicit {
                             model.push((now().await.unwrap(), text.clone()));
                         }
                         said = Some(text);
                     }
                     Op::Ask => match &said {
-                        Some(text) => model.push((ask_for(library, "a").await.unwrap(), text.clone())),
+                        Some(text) => {
+                            let asked = ask_for(library, "a").await.unwrap();
+                            changes.push(asked);
+                            model.push((asked, text.clone()));
+                        }
                         None => assert!(ask_for(library, "a").await.is_err()),
                     },
                     Op::Delete => {
@@ -299,8 +311,22 @@ proptest! {
                         }
                     }
                     Op::Remove(_) => {}
+                    Op::Receive(ago) => {
+                        let second = faulty.clock.now().0 / 1_000 - ago;
+                        let [from, to] = [second, second + 1].map(|at| RevisionId::first_at(UnixMillis(1_000 * at)));
+                        let is_free = !received.contains(&second) && !changes.iter().any(|at| (from..to).contains(at));
+                        let is_past = now().await.is_some_and(|now| to <= now);
+                        let text = format!("received {n}");
+                        let done = receive(library, "a", second, &text).await;
+                        assert_eq!(done.is_ok(), is_free && is_past, "{done:?}");
+                        if let Ok(at) = done {
+                            received.insert(second);
+                            model.push((at, text));
+                        }
+                    }
                     Op::Collect => collected(&faulty).await,
                 }
+                model.sort();
                 let expected: Vec<_> = model.iter().map(|(revision, _)| *revision).collect();
                 match library.repository.versions(&path("a")).await {
                     Ok(_) => assert_eq!(listed(library, "a").await, expected, "{op:?}"),

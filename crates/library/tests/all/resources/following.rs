@@ -16,8 +16,10 @@ use repository::Update;
 use store::copying::{self, Copier, CopyError, Followed, Patience};
 use store::{Call, Class, Clock, Deadline, NewRow, Removal, Step, Store, StoreError, Table};
 
+use super::explicit::listed;
+use super::received::receive;
 use super::tree::{beyond_the_horizon, container, create, delete, path, said, update};
-use crate::support::memory::Memory;
+use crate::support::memory::{Fault, Gate, Memory};
 use crate::support::{Faulty, faulty_with, id, import, volume};
 
 const ORIGIN: &str = "the source";
@@ -284,6 +286,81 @@ async fn the_mark_of_the_current_version_is_copied_although_its_page_of_the_log_
     let versions = standby.promoted(&source).await.repository.versions(&path("a")).await.unwrap();
     let newest = versions.newest_below(RevisionId::LAST).await.unwrap();
     assert_eq!(newest.map(|version| version.revision()), Some(asked));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn received_versions_come_to_a_standby_and_go_before_its_next_whole_pass() {
+    let source = faulty_with(keeping(Keep::All)).await;
+    create(&source.library, "a", "0").await.unwrap();
+    let mut standby = Standby::of(&source).await;
+    update(&source.library, "a", "1").await.unwrap();
+    standby.follow(&source, 1_000).await;
+    for second in [1_000_000_000, 1_100_000_000] {
+        receive(&source.library, "a", second, "received").await.unwrap();
+    }
+    standby.follow(&source, 1_000).await;
+    let removed = listed(&source.library, "a").await[1];
+    source.library.repository.remove_version(&path("a"), removed).await.unwrap();
+    standby.follow(&source, 1_000).await;
+    let left = listed(&source.library, "a").await;
+
+    let store = standby.store.clone();
+    let promoted = standby.promoted(&source).await;
+    assert_eq!((left.len(), listed(&promoted, "a").await), (3, left));
+    let list = promoted.heads.received(&keys::resource_partition(&path("a"))).await.unwrap();
+    let written = keys::version(&keys::resource_partition(&path("a")), list.at(removed).unwrap().written);
+    assert_eq!(store.sorts(Table::Objects, &written).len(), 2, "who began to read may be reading");
+    for _ in 0..3 {
+        source.clock.advance(promoted.options().grace + Duration::from_secs(60));
+        promoted.repository.collect_versions().await.unwrap();
+    }
+    assert_eq!(store.sorts(Table::Objects, &written).len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_received_version_is_copied_although_a_pass_has_copied_the_list_that_names_it() {
+    let source = faulty_with(keeping(Keep::All)).await;
+    create(&source.library, "a", "0").await.unwrap();
+    let mut standby = Standby::of(&source).await;
+    receive(&source.library, "a", 1_000_000_000, "received").await.unwrap();
+    let list = keys::received(&keys::resource_partition(&path("a")));
+    assert!(standby.copier.copy_named(Table::Objects, &list).await.unwrap());
+    standby.follow(&source, 1_000).await;
+    assert_eq!(listed(&standby.promoted(&source).await, "a").await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_follows_a_received_version_is_copied_whole_also_if_its_revision_is_older() {
+    let source = faulty_with(keeping(Keep::All)).await;
+    create(&source.library, "a", "0").await.unwrap();
+    let mut standby = Standby::of(&source).await;
+    // The change has drawn its revision, and no position yet.
+    let gate = Gate::new();
+    source.store.arm(Fault::Hold(gate.clone()), |_, step| step.partition().starts_with(b"b/"));
+    let library = source.library.clone();
+    let slow = tokio::spawn(async move {
+        let resource = library.repository.resource(&path("a")).await.unwrap();
+        let update = Update::Description {
+            description: Bytes::from_static(b"1"),
+            membership: repository::Membership::Basic,
+            members_for: None,
+            // So many that some are put before the head.
+            refers_to: (0..1_000).map(|n| path(&format!("t{n}"))).collect(),
+        };
+        library.repository.update(&resource, &update).await.unwrap().revision
+    });
+    gate.reached().await;
+    receive(&source.library, "a", 1_000_000_000, "received").await.unwrap();
+    beyond_the_horizon(&source.library, &source.clock);
+    let page = source.library.feed.after(standby.cursor, 1_000).await.unwrap();
+    gate.open();
+    let changed = slow.await.unwrap();
+    let list = source.library.heads.received(&keys::resource_partition(&path("a"))).await.unwrap();
+    assert!(page.removed.len() == 1 && changed < list.versions[0].written, "{page:?}");
+    standby.following.copy_changed(&standby.copier, &changed_in(&page)).await.unwrap();
+    standby.cursor = page.end.unwrap();
+    standby.follow(&source, 1_000).await;
+    assert_eq!(said(&standby.promoted(&source).await, "a").await.as_deref(), Some("1"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

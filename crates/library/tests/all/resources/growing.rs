@@ -195,7 +195,7 @@ async fn a_place_in_a_listing_of_shards_that_there_never_were_is_refused() {
     let resource = faulty.library.repository.resource(&path("c")).await.unwrap();
     let refused = faulty.library.repository.children(&resource, Some(&of_eight), 1).await;
     assert!(matches!(refused, Err(ObjectsError::Invalid(_))), "{refused:?}");
-    let refused = faulty.library.repository.children_before(&resource, &of_eight, 1).await;
+    let refused = faulty.library.repository.children_before(&resource, Some(&of_eight), 1).await;
     assert!(matches!(refused, Err(ObjectsError::Invalid(_))), "{refused:?}");
 }
 

@@ -24,6 +24,7 @@ mod pages_back;
 mod passes;
 mod past;
 mod races;
+mod received;
 mod search;
 mod shards;
 mod transactions;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use heads::{LibraryOptions, ListToken};
+use heads::{LibraryOptions, ListToken, RevisionId};
 use library::Library;
 use proptest::prelude::*;
-use repository::ChildPage;
+use repository::{Child, ChildPage, NewResource};
 
-use super::tree::{container, create, delete, path};
+use super::tree::{container, create, delete, path, source};
 use crate::support::{Faulty, ON_CASSANDRA, faulty_with};
 
 fn names(page: ChildPage) -> Vec<String> {
@@ -34,7 +34,7 @@ pub async fn forward(library: &Library, at: &str, max: usize) -> (Vec<Vec<String
 /// The page before the one that begins at `before`, and where it begins.
 async fn page_before(library: &Library, at: &str, before: &ListToken, max: usize) -> (Vec<String>, Option<ListToken>) {
     let resource = library.repository.resource(&path(at)).await.unwrap();
-    let page = library.repository.children_before(&resource, before, max).await.unwrap();
+    let page = library.repository.children_before(&resource, Some(before), max).await.unwrap();
     assert_eq!(page.next.as_ref(), Some(before));
     let begins = page.begins.as_ref().map(|token| token.to_string().parse().unwrap());
     (names(page), begins)
@@ -63,6 +63,23 @@ async fn container_with(children: usize) -> Faulty {
     faulty
 }
 
+/// Bytes of names and members on a page, in one of the tests below.
+const LISTING_BYTES: usize = 200;
+
+fn bytes(child: &Child) -> usize {
+    child.name.len() + child.member.as_deref().map_or(0, str::len)
+}
+
+/// Whether a page has as much as it may have.
+fn is_full(page: &[Child], max: usize) -> bool {
+    page.len() == max || page.iter().map(bytes).sum::<usize>() >= LISTING_BYTES
+}
+
+/// Whether a page would be full without the child that was added last.
+fn is_overfull<'a>(page: impl DoubleEndedIterator<Item = &'a Child>) -> bool {
+    page.rev().skip(1).map(bytes).sum::<usize>() >= LISTING_BYTES
+}
+
 fn run(work: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(work);
@@ -80,6 +97,63 @@ proptest! {
             }
             let (there, last) = forward(&faulty.library, "c", max).await;
             assert_eq!(back(&faulty.library, "c", last, max).await, there);
+        });
+    }
+
+    #[test]
+    fn pages_of_children_that_name_long_members_end_early_and_have_each_child_once(
+        members in prop::collection::vec(0..150usize, 0..16),
+        max in 1..8usize,
+    ) {
+        run(async move {
+            let options = LibraryOptions { listing_bytes: LISTING_BYTES, ..LibraryOptions::default() };
+            let library = faulty_with(options).await.library;
+            library.repository.create(&path("c"), &container()).await.unwrap();
+            for (n, bytes) in members.iter().enumerate() {
+                let member = (*bytes > 0).then(|| "m".repeat(*bytes));
+                let new = NewResource { member, ..source("") };
+                library.repository.create(&path(&format!("c/n{n:02}")), &new).await.unwrap();
+            }
+            let resource = library.repository.resource(&path("c")).await.unwrap();
+            let (mut there, mut after) = (Vec::new(), None);
+            loop {
+                let page = library.repository.children(&resource, after.as_ref(), max).await.unwrap();
+                let is_last = page.next.is_none();
+                assert!(page.children.len() <= max && (is_last || is_full(&page.children, max)), "{page:?}");
+                assert!(!is_overfull(page.children.iter()), "{page:?}");
+                there.extend(page.children);
+                after = page.next;
+                if is_last {
+                    break;
+                }
+            }
+            let names: Vec<_> = there.iter().map(|child| child.name.clone()).collect();
+            let each: BTreeSet<_> = names.iter().cloned().collect();
+            assert_eq!((names.len(), each.len()), (members.len(), members.len()));
+
+            let (mut back, mut before) = (Vec::new(), None);
+            loop {
+                let page = library.repository.children_before(&resource, before.as_ref(), max).await.unwrap();
+                assert_eq!(page.next, before);
+                let is_first = page.begins.is_none();
+                assert!(page.children.len() <= max && (is_first || is_full(&page.children, max)), "{page:?}");
+                assert!(!is_overfull(page.children.iter().rev()), "{page:?}");
+                back.extend(page.children.into_iter().rev());
+                before = page.begins;
+                if is_first {
+                    break;
+                }
+            }
+            back.reverse();
+            assert_eq!(back, there);
+
+            let mut then = library.repository.members_as_of(&resource, RevisionId::LAST).await.unwrap();
+            let mut all = Vec::new();
+            while let Some(page) = then.more(max).await.unwrap() {
+                assert!(page.len() <= max && !is_overfull(page.iter()), "{page:?}");
+                all.extend(page);
+            }
+            assert_eq!(all, there);
         });
     }
 

@@ -1,6 +1,7 @@
 //! Versions of resources: all are kept by default. Versions that are not kept are collected after
 //! the grace, and nothing else is.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,13 +9,20 @@ use futures::StreamExt;
 use heads::{History, HistoryTrees, Keep, LibraryOptions, Queue, keys};
 use library::Library;
 use repository::{NewKind, NewResource, Update, Uploaded};
-use store::{Call, Class, Deadline, Table};
+use store::{Call, Class, Deadline, Step, Table};
 
 use super::tree::{beside, container, create, delete, descriptions, path, said, update};
 use crate::support::memory::Fault;
-use crate::support::{Faulty, Fixture, faulty_with, fixture_with, sample, steps};
+use crate::support::{Faulty, Fixture, ON_CASSANDRA, START, faulty_with, fixture_with, sample, steps};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// Half of the grace where a resource changes all the time. A pass reads few buckets for it.
+const HALF_GRACE: Duration = Duration::from_secs(20 * 60);
+
+/// The records and the versions of a resource that changes all the time are fewer, unless more
+/// versions are kept.
+const FEW: usize = 16;
 
 fn keeping(resources: Keep) -> LibraryOptions {
     LibraryOptions { history: History { resources, ..History::default() }, ..LibraryOptions::default() }
@@ -109,6 +117,31 @@ async fn versions_that_are_kept_for_a_time_are_all_gone_some_time_later_and_so_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_kept_for_a_time_is_visited_about_thirty_times_meanwhile_and_a_shorter_time_counts_then() {
+    for (kept, visits) in [(7 * DAY, DAY), (360 * DAY, 12 * DAY)] {
+        let faulty = changed(Keep::For(kept)).await;
+        for _ in 0..3 {
+            faulty.library.repository.collect_versions().await.unwrap();
+            // A day later the last writer is no more at work.
+            faulty.clock.advance(DAY);
+        }
+        let has_records = |partition: &Bytes| !faulty.store.sorts(Table::Work, partition).is_empty();
+        let partitions = faulty.store.partitions(Table::Work).into_iter().filter(has_records);
+        let bucket = |partition: Bytes| keys::queue_bucket(&partition, Queue::Superseded.name());
+        let due: BTreeSet<u32> = partitions.filter_map(bucket).collect();
+        // The first pass was three days after the start, and the last writer ends a day later.
+        let again = |days: u32| u32::try_from(START.plus(days * DAY + visits).0 / 600_000).unwrap();
+        let expected = if visits == DAY { BTreeSet::from([again(5)]) } else { BTreeSet::from([3, 4].map(again)) };
+        assert_eq!(due, expected, "{kept:?}");
+        faulty.clock.advance(visits);
+        let with = keeping(Keep::For(DAY));
+        let shorter = Library::open(faulty.store.clone(), faulty.clock.clone(), with).await.unwrap();
+        collected(&shorter, &faulty.clock).await;
+        assert_eq!(versions(&faulty), ["fourth"], "{kept:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_current_when_others_were_condemned_stays_for_a_grace_of_its_own() {
     let faulty = changed(Keep::None).await;
     faulty.library.repository.collect_versions().await.unwrap();
@@ -120,6 +153,80 @@ async fn what_was_current_when_others_were_condemned_stays_for_a_grace_of_its_ow
     assert_eq!(versions(&faulty), ["fifth"]);
     faulty.library.repository.collect_versions().await.unwrap();
     assert_eq!(records(&faulty), 0);
+}
+
+/// A resource that is going to be changed all the time.
+async fn busy(keep: Keep) -> Faulty {
+    let (grace, plan_life) = (2 * HALF_GRACE, Duration::from_secs(300));
+    let faulty = faulty_with(LibraryOptions { grace, plan_life, ..keeping(keep) }).await;
+    create(&faulty.library, "a", "0").await.unwrap();
+    faulty
+}
+
+/// Changes it half a grace later. A pass that removes does not condemn, so another one follows.
+async fn change(faulty: &Faulty, description: usize, removes_replaced: bool) {
+    let Faulty { library, clock, .. } = faulty;
+    clock.advance(HALF_GRACE);
+    let replaced = library.repository.resource(&path("a")).await.unwrap().revision();
+    update(library, "a", &description.to_string()).await.unwrap();
+    if removes_replaced {
+        library.repository.remove_version(&path("a"), replaced).await.unwrap();
+    }
+    for _ in 0..2 {
+        library.repository.collect_versions().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resource_that_changes_twice_in_each_grace_has_few_records_and_rests_without_any() {
+    let changes = if ON_CASSANDRA { 30 } else { 100 };
+    // What is kept, whether versions are removed once they are replaced, and how many are left.
+    let cases = [
+        (Keep::None, false, 1),
+        (Keep::Newest(2), false, 3),
+        (Keep::Newest(2), true, 1),
+        (Keep::Newest(1_000), false, changes + 1),
+        (Keep::For(4 * HALF_GRACE), false, 1),
+        (Keep::Explicit, false, 1),
+    ];
+    for (keep, removes_replaced, left) in sample(cases) {
+        let faulty = busy(keep).await;
+        for n in 1..=changes {
+            change(&faulty, n, removes_replaced).await;
+            if n % 10 != 0 {
+                continue;
+            }
+            let (records, versions) = (records(&faulty), versions(&faulty).len());
+            assert!(records <= FEW, "{keep}, {removes_replaced}: {records} records after {n} changes");
+            assert!(versions <= FEW.max(left), "{keep}, {removes_replaced}: {versions} versions after {n} changes");
+        }
+        for _ in 0..20 {
+            faulty.clock.advance(2 * HALF_GRACE);
+            faulty.library.repository.collect_versions().await.unwrap();
+        }
+        assert_eq!((records(&faulty), versions(&faulty).len()), (0, left), "{keep}, {removes_replaced}");
+        assert_eq!(said(&faulty.library, "a").await, Some(changes.to_string()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_writer_left_that_died_goes_though_its_resource_changes_all_the_time() {
+    let mut faulty = busy(Keep::None).await;
+    for n in 1..=4 {
+        change(&faulty, n, false).await;
+    }
+    let object = keys::resource_partition(&path("a"));
+    let is_head = move |step: &Step| matches!(step, Step::CompareAndWrite { partition, .. } if *partition == object);
+    faulty.store.arm(Fault::Crash, move |_, step| is_head(step));
+    update(&faulty.library, "a", "never").await.unwrap_err();
+    faulty.library = faulty.reopened().await;
+    let has_its_rows = |faulty: &Faulty| versions(faulty).iter().any(|said| said == "never");
+    assert!(has_its_rows(&faulty));
+    for n in 5..=12 {
+        change(&faulty, n, false).await;
+    }
+    assert!(!has_its_rows(&faulty));
+    assert!(records(&faulty) <= FEW);
 }
 
 #[tokio::test(flavor = "multi_thread")]
