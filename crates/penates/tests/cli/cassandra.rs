@@ -1,12 +1,16 @@
 //! Every command on a store in Cassandra: the same, with another address.
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::json;
 use store_cassandra::testing;
 
+use crate::fedora::server::Site;
+use crate::fedora::{Recorded, compare_without_times};
 use crate::harness::*;
+use crate::load;
 
 /// A keyspace of the shared node for one test alone.
 struct Keyspace(String);
@@ -162,6 +166,39 @@ fn synthetic_volumes_are_made_into_it() {
     let Some(keyspace) = Keyspace::made("synthetic") else { return };
     keyspace.run(&["synth", "--volumes", "3", "--pages", "10"]).ends_with(0);
     assert_eq!(keyspace.run(&["stat", "--json"]).ends_with(0).json()["volumes"], json!(3));
+}
+
+#[test]
+fn a_bag_is_loaded_into_a_keyspace_and_exported_from_it_as_the_same() {
+    let Some(keyspace) = Keyspace::made("bag") else { return };
+    let store = load::tree();
+    let [bag, again] = ["bag", "again"].map(|name| store.beside(name).to_str().unwrap().to_owned());
+    store.run(&["export", "", &bag, "--as", "bagit"]).ends_with(0);
+    let loaded = keyspace.run(&["load", &bag]).ends_with(0);
+    assert_eq!(loaded.text().trim(), "loaded 8 resources (300.0 kB of bytes), 1 unchanged, 0 failed");
+    keyspace.run(&["export", "", &again, "--as", "bagit"]).ends_with(0);
+    assert_eq!(load::payload(Path::new(&again)), load::payload(Path::new(&bag)));
+}
+
+#[test]
+fn a_root_of_fedora_is_loaded_into_a_keyspace_also_after_a_load_was_killed() {
+    let Some(keyspace) = Keyspace::made("fedora") else { return };
+    let beside = TestStore::vacant();
+    let root = Recorded::OnRequest.unpacked(&beside.beside("root"));
+    let load = ["load", root.to_str().unwrap()];
+    let server = keyspace.serve(&[]);
+    let site = Site::open(format!("{}/rest/", server.url));
+    // It may have ended before it is killed. Then the next one finds all of it.
+    let mut killed = keyspace.command(&load).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until(|| site.get("a/b.txt", &[]).0 == 200 || killed.try_wait().unwrap().is_some());
+    let _ = killed.kill();
+    killed.wait().unwrap();
+
+    let loaded = keyspace.run(&load).ends_with(0);
+    assert!(loaded.text().contains("verified 8 resources with all of their versions"), "{}", loaded.text());
+    compare_without_times(&site, &Recorded::OnRequest.expected(), Recorded::OnRequest);
+    let again = keyspace.run(&load).ends_with(0);
+    assert!(again.text().starts_with("loaded 0 resources (0 B of bytes), 8 unchanged, 0 failed"), "{}", again.text());
 }
 
 /// A change through one server is visible through the other, and a command works beside both.

@@ -40,14 +40,24 @@ pub async fn keeps_to_what_is_documented(server: Server, site: &Site) {
     assert_eq!(found, documented(server), "{server:?}: {reasons:#?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_server_keeps_to_every_statement_but_those_that_are_documented() {
+/// Judges a server with a setting.
+async fn judged(setting: &str) {
     let store = TestStore::vacant();
     let elsewhere = elsewhere();
     let external = format!("--set=ldp.external=[\"{elsewhere}\"]");
-    let served = store.serve(&["--set=auth.write=open", &external]);
+    let served = store.serve(&["--set=auth.write=open", &external, setting]);
     let server = served.url.trim_end_matches('/');
     let site = Site::new(&format!("{server}/rest/"), Some(format!("{server}/feed")), &[]).unwrap();
     let site = site.with_external(Some(format!("{elsewhere}content")));
     keeps_to_what_is_documented(Server::Penates, &site).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_keeps_to_every_statement_but_those_that_are_documented() {
+    judged("--set=ldp.receive_versions=false").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_does_so_too_where_clients_may_add_versions_with_a_time_in_the_past() {
+    judged("--set=ldp.receive_versions=true").await;
 }

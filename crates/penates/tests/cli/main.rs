@@ -26,6 +26,7 @@ mod get;
 mod harness;
 mod import;
 mod lab;
+mod little_memory;
 mod load;
 mod nginx;
 mod ocfl_volumes;

@@ -9,6 +9,9 @@ use tokio::net::TcpStream;
 
 use crate::support::{Server, VOLUME, soon};
 
+/// A path of each door, and the change feed.
+const DOORS: [&str; 5] = ["/volumes/", "/data-api/volumes/", "/rest/", "/records/", "/feed"];
+
 /// The whole response to a request that is sent exactly as given.
 async fn raw(server: &Server, request: &str) -> String {
     let mut client = TcpStream::connect(server.http()).await.unwrap();
@@ -38,7 +41,7 @@ async fn on_loopback_only_loopback_names_and_configured_ones_are_served() {
         ("a b", "400"),
         ("", "400"),
     ] {
-        for path in ["/volumes/", "/data-api/volumes/", "/rest/", "/", "/metrics"] {
+        for path in DOORS.into_iter().chain(["/", "/metrics"]) {
             assert_eq!(status(&server, path, &format!("host: {host}\r\n")).await, expected, "{path} of {host}");
         }
     }
@@ -97,8 +100,11 @@ async fn pages_of_other_sites_get_no_cors_headers_unless_their_origin_is_configu
     })
     .await;
     let (mine, other) = (("origin", "https://reader.example.org"), ("origin", "https://evil.example"));
-    for path in ["/volumes/", "/data-api/volumes/", "/rest/"] {
+    // A page may read why it is refused, too.
+    let refused = ["/records/absent", "/feed?limit=0"];
+    for path in DOORS.into_iter().chain(refused) {
         let answer = server.ask(Method::GET, path, &[mine]).await;
+        assert_eq!(answer.status.is_client_error(), refused.contains(&path), "{path}: {}", answer.text());
         assert_eq!(answer.header("access-control-allow-origin"), mine.1, "{path}");
         let exposed = answer.header("access-control-expose-headers");
         assert!(["ETag", "Link", "Location", "Content-Range", "Repr-Digest"].iter().all(|name| exposed.contains(name)));
@@ -108,12 +114,14 @@ async fn pages_of_other_sites_get_no_cors_headers_unless_their_origin_is_configu
     }
     let asks_leave = ("access-control-request-method", "PUT");
     let names = ("access-control-request-headers", "authorization,if-match");
-    let leave = server.ask(Method::OPTIONS, "/rest/a", &[mine, asks_leave, names]).await;
-    assert_eq!(leave.status, StatusCode::NO_CONTENT);
-    assert!(leave.header("access-control-allow-methods").contains("PUT"));
-    assert_eq!(leave.header("access-control-allow-headers"), names.1);
-    let none = server.ask(Method::OPTIONS, "/rest/", &[other, asks_leave]).await;
-    assert_eq!(none.header("access-control-allow-methods"), "");
+    for path in ["/rest/a", "/records/a", "/feed"] {
+        let leave = server.ask(Method::OPTIONS, path, &[mine, asks_leave, names]).await;
+        assert_eq!(leave.status, StatusCode::NO_CONTENT, "{path}");
+        assert!(leave.header("access-control-allow-methods").contains("PUT"), "{path}");
+        assert_eq!(leave.header("access-control-allow-headers"), names.1, "{path}");
+        let none = server.ask(Method::OPTIONS, path, &[other, asks_leave]).await;
+        assert_eq!(none.header("access-control-allow-methods"), "", "{path}");
+    }
 
     let options = server.ask(Method::OPTIONS, "/rest/", &[mine]).await;
     assert!(options.header("allow").contains("POST"), "the door responds to OPTIONS without a preflight");
@@ -123,13 +131,19 @@ async fn pages_of_other_sites_get_no_cors_headers_unless_their_origin_is_configu
     let path = format!("/volumes/{VOLUME}/verify");
     assert_eq!(server.ask(Method::POST, &path, &[mine, site]).await.status, StatusCode::OK);
     assert_eq!(server.ask(Method::POST, &path, &[other, site]).await.status, StatusCode::FORBIDDEN);
+    // There is no such record.
+    assert_eq!(server.ask(Method::DELETE, "/records/a", &[mine, site]).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(server.ask(Method::DELETE, "/records/a", &[other, site]).await.status, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]
 async fn without_configuration_no_response_has_cors_headers() {
     let (server, _folder) = Server::start(|_| {}).await;
-    let answer = server.ask(Method::GET, "/volumes/", &[("origin", "https://reader.example.org")]).await;
-    assert!(!answer.headers.keys().any(|name| name.as_str().starts_with("access-control-")), "{:?}", answer.headers);
+    for path in DOORS {
+        let answer = server.ask(Method::GET, path, &[("origin", "https://reader.example.org")]).await;
+        let is_of_cors = |name: &http::HeaderName| name.as_str().starts_with("access-control-");
+        assert!(!answer.headers.keys().any(is_of_cors), "{path}: {:?}", answer.headers);
+    }
 }
 
 #[tokio::test]
@@ -140,7 +154,10 @@ async fn every_origin_may_read_if_all_are_configured_and_none_may_change_anythin
     })
     .await;
     let headers = [("origin", "https://anywhere.example"), ("sec-fetch-site", "cross-site")];
-    assert_eq!(server.ask(Method::GET, "/volumes/", &headers).await.header("access-control-allow-origin"), "*");
+    for path in DOORS {
+        let answer = server.ask(Method::GET, path, &headers).await;
+        assert_eq!(answer.header("access-control-allow-origin"), "*", "{path}");
+    }
     let changed = server.ask(Method::POST, &format!("/volumes/{VOLUME}/verify"), &headers).await;
     assert_eq!(changed.status, StatusCode::FORBIDDEN);
 }

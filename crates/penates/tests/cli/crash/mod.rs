@@ -10,7 +10,7 @@ mod feed;
 mod records;
 mod repository;
 mod transactions;
-mod tree;
+pub mod tree;
 mod volumes;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,12 +29,13 @@ const PLAN_LIFE: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(5);
 /// The origin of resources, whatever port a server gets.
 const ORIGIN: &str = "http://crash.test";
-/// Superseded data is collected soon.
-const SETTINGS: [&str; 6] = [
+/// Superseded data is collected soon, but for a few versions of each volume.
+const SETTINGS: [&str; 7] = [
     "--set=store.grace=4s",
     "--set=store.plan_life=3s",
     "--set=store.clock_skew_max=500ms",
     "--set=store.sweep_interval=100ms",
+    "--set=history.volumes=3",
     "--set=auth.write=open",
     "--set=ldp.origin=http://crash.test",
 ];

@@ -3,7 +3,7 @@
 //! always those of one write. So are the versions that were in force at earlier times, the members
 //! of containers then, and archives of containers as of those times.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
@@ -11,16 +11,15 @@ use futures::StreamExt;
 use http::header::{CONTENT_TYPE, LINK, LOCATION};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::Timestamp;
 use penates::client::{self, Client, ClientError};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::tree::{
-    Kind, PART, Seen, State, Tree, address, bytes, quads, see, statements, unpacked, version_at, versions,
+    Kind, PART, Seen, State, Tree, address, bytes, quads, second_of, see, statements, unpacked, version_at, versions,
+    written,
 };
 use super::{Lost, ORIGIN, Outcome, POLL, choices, kill_a_server, look, outcome};
 use crate::harness::*;
@@ -41,8 +40,9 @@ const BULK: u32 = 12;
 const READ_AT_ONCE: usize = 16;
 /// The greatest number of versions at one path that are read.
 const VERSIONS_READ_MAX: usize = 60;
-/// The characters in the name of a version that are its second.
-const SECOND_LEN: usize = 14;
+/// After each kill, a writer looks at the ends of seconds at which something was being changed. So
+/// many of them, the last ones, it looks at again in the end.
+const BUSY_AGAIN: usize = 8;
 /// How often a listed resource is looked for before it counts as unreachable: it may be deleted and
 /// created again meanwhile.
 const LOOKS: u32 = 5;
@@ -73,8 +73,15 @@ struct Acknowledged {
 struct Writer {
     root: String,
     tree: Tree,
-    /// What was there at some times.
-    then: Vec<(String, Tree)>,
+    /// What was there before and after some seconds in which nobody changed anything.
+    quiet: Vec<(i64, [Tree; 2])>,
+    /// What was there before and after the change that may have been made at the end of a second,
+    /// since the last kill.
+    busy: Vec<(i64, [Tree; 2])>,
+    /// The same before that, as far as it is looked at again.
+    busy_before: Vec<(i64, [Tree; 2])>,
+    /// The second in which the last change began, and what was there before it.
+    last: Option<(i64, Tree)>,
     /// Versions that were listed after the last kill: the path of the resource, that of the version,
     /// and its state.
     listed: Vec<(String, String, State)>,
@@ -89,7 +96,10 @@ impl Writer {
         Self {
             root: format!("writer-{index}"),
             tree: Tree::default(),
-            then: Vec::new(),
+            quiet: Vec::new(),
+            busy: Vec::new(),
+            busy_before: Vec::new(),
+            last: None,
             listed: Vec::new(),
             pending: None,
             version: 0,
@@ -103,6 +113,7 @@ impl Writer {
     }
 
     async fn change(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
+        self.note_second();
         if self.tree.state(&self.root) == State::Absent {
             let root = self.root.clone();
             return self.put(client, killing, &root, Kind::Container).await;
@@ -121,6 +132,16 @@ impl Writer {
             74..80 => self.remove_tombstone(client, killing, rng).await,
             80..88 => self.restore(client, killing, rng).await,
             _ => self.delete(client, killing, rng).await,
+        }
+    }
+
+    /// Notes what was there when a second ended. It comes before each change, so at most one was
+    /// being made then.
+    fn note_second(&mut self) {
+        let (second, after) = (Timestamp::now().as_second(), self.tree.present());
+        let last = self.last.replace((second, after.clone()));
+        if let Some((ended, before)) = last.filter(|(ended, _)| *ended < second) {
+            self.busy.push((ended, [before, after]));
         }
     }
 
@@ -375,6 +396,10 @@ impl Writer {
         let checks: Vec<_> = checks.collect();
         futures::stream::iter(checks).buffer_unordered(READ_AT_ONCE).collect::<Vec<()>>().await;
         self.tree.forget_absent();
+        self.note_second();
+        self.check_archives(client, &self.busy).await;
+        self.busy_before.append(&mut self.busy);
+        self.busy_before.drain(..self.busy_before.len().saturating_sub(BUSY_AGAIN));
     }
 
     /// Each acknowledged change is a version, also of what was deleted since, and there are no
@@ -396,9 +421,9 @@ impl Writer {
     /// `Accept-Datetime` leads to what was there, between versions too. Containers have the members
     /// that they had, and so have archives of them.
     async fn check_instants(&self, client: &Client) {
-        for (datetime, tree) in &self.then {
-            let there = tree.iter().filter(|(_, state)| matches!(state, State::There(..)));
-            let checks = there.map(|(path, state)| async move {
+        for (second, [tree, _]) in &self.quiet {
+            let datetime = &written(*second);
+            let checks = tree.iter().map(|(path, state)| async move {
                 let version = version_at(client, path, datetime).await;
                 let seen = see(client, &version).await.unwrap();
                 assert_eq!(seen.state, state, "{path} at {datetime}: {version}");
@@ -407,56 +432,62 @@ impl Writer {
             let checks: Vec<_> = checks.collect();
             futures::stream::iter(checks).buffer_unordered(READ_AT_ONCE).collect::<Vec<()>>().await;
         }
-        // An archive reads everything again, so those of the first and the last instant are enough.
-        for (at, (datetime, tree)) in self.then.iter().enumerate() {
-            let is_an_end = at == 0 || at + 1 == self.then.len();
-            if !is_an_end || tree.state(&self.root) == State::Absent {
+        self.check_archives(client, &self.quiet).await;
+        self.check_archives(client, &self.busy_before).await;
+    }
+
+    /// Archives as of the end of seconds have what was there then: before or after the change that
+    /// may have been made at that moment.
+    async fn check_archives(&self, client: &Client, ends: &[(i64, [Tree; 2])]) {
+        if self.tree.state(&self.root) == State::Absent {
+            return;
+        }
+        let began: Vec<i64> = versions(client, &self.root).await.iter().map(|version| second_of(version)).collect();
+        for (second, [before, after]) in ends {
+            // An archive of a version has what was there when it began, not when its second ended.
+            if before.state(&self.root) == State::Absent || began.contains(second) {
                 continue;
             }
-            let version = version_at(client, &self.root, datetime).await;
+            let version = version_at(client, &self.root, &written(*second)).await;
             let archive = client.get(&address(&version), "application/zip").await.unwrap();
-            let there = tree.iter().filter(|(_, state)| matches!(state, State::There(..)));
-            let there: BTreeMap<_, _> = there.map(|(path, state)| (path.to_owned(), state)).collect();
             let sent = unpacked(&client::whole(archive).await.unwrap());
-            assert_eq!(sent, there, "the archive of {} at {datetime}: {version}", self.root);
+            let known = before.iter().chain(after.iter()).map(|(path, _)| path);
+            for path in known.chain(sent.keys().map(String::as_str)) {
+                let found = sent.get(path).copied().unwrap_or(State::Absent);
+                let expected = [before, after].map(|tree| tree.state(path));
+                assert!(expected.contains(&found), "{path} in the archive {version}: {found:?}, not of {expected:?}");
+            }
         }
     }
 }
 
 /// `Accept-Datetime` leads to the last version of a second.
 async fn check_seconds(client: &Client, path: &str, listed: &[String], step: usize) {
-    let second = |version: &str| version.rsplit('/').next().unwrap()[..SECOND_LEN].to_owned();
-    let is_last = |n: &usize| listed.get(n + 1).is_none_or(|next| second(next) != second(&listed[*n]));
+    let is_last = |n: &usize| listed.get(n + 1).is_none_or(|next| second_of(next) != second_of(&listed[*n]));
     let checks = (0..listed.len()).rev().filter(is_last).step_by(step).map(|n| {
-        let began = DateTime::strptime("%Y%m%d%H%M%S", second(&listed[n])).unwrap();
-        let datetime = written(&began.to_zoned(TimeZone::UTC).unwrap());
+        let datetime = written(second_of(&listed[n]));
         async move { assert_eq!(version_at(client, path, &datetime).await, listed[n], "{path} at {datetime}") }
     });
     let checks: Vec<_> = checks.collect();
     futures::stream::iter(checks).buffer_unordered(READ_AT_ONCE).collect::<Vec<()>>().await;
 }
 
-/// A time as in headers.
-fn written(time: &Zoned) -> String {
-    time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
-}
-
 /// Notes what is there in a second in which nobody changes anything.
 async fn note_instant(writers: &mut [Writer]) {
-    let datetime = written(&next_second().await.to_zoned(TimeZone::UTC));
+    let second = next_second().await;
     for writer in writers {
-        writer.then.push((datetime.clone(), writer.tree.present()));
+        writer.quiet.push((second, [writer.tree.present(), writer.tree.present()]));
     }
     next_second().await;
 }
 
 /// Waits for the next second of the clock.
-async fn next_second() -> Timestamp {
+async fn next_second() -> i64 {
     let begin = Timestamp::now().as_second();
     while Timestamp::now().as_second() == begin {
         tokio::time::sleep(POLL).await;
     }
-    Timestamp::now()
+    Timestamp::now().as_second()
 }
 
 fn name(rng: &mut StdRng) -> String {

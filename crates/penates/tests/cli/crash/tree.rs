@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use http::header::{ACCEPT, LINK, LOCATION};
 use http::{Method, Request, StatusCode};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use penates::client::{self, Client, ClientError};
 
 use crate::harness::unzip;
@@ -13,6 +16,8 @@ pub const PART: &str = "<http://example.org/part>";
 
 /// One in this number of versions of a description is so large that it takes several rows.
 const LARGE_EVERY: u32 = 16;
+/// The characters in the name of a version that are its second.
+const SECOND_LEN: usize = 14;
 
 /// The kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,9 +73,10 @@ impl Tree {
         self.states.retain(|_, state| *state != State::Absent);
     }
 
-    /// What there is now, without what was.
+    /// What there is now, without what was there before.
     pub fn present(&self) -> Self {
-        Self { states: self.states.clone(), past: BTreeMap::new() }
+        let there = self.iter().filter(|(_, state)| matches!(state, State::There(..)));
+        Self { states: there.map(|(path, state)| (path.to_owned(), state)).collect(), past: BTreeMap::new() }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, State)> {
@@ -172,6 +178,18 @@ pub async fn versions(client: &Client, path: &str) -> Vec<String> {
     let links = std::str::from_utf8(&body).unwrap().lines();
     let versions = links.filter(|link| link.contains("memento\"; datetime="));
     versions.map(|link| link.split('>').next().unwrap().split_once("/rest/").unwrap().1.to_owned()).collect()
+}
+
+/// The second in the name of a version.
+pub fn second_of(version: &str) -> i64 {
+    let name = version.rsplit('/').next().unwrap();
+    let second = DateTime::strptime("%Y%m%d%H%M%S", &name[..SECOND_LEN]).unwrap();
+    second.to_zoned(TimeZone::UTC).unwrap().timestamp().as_second()
+}
+
+/// A second as in headers.
+pub fn written(second: i64) -> String {
+    Timestamp::from_second(second).unwrap().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
 }
 
 /// The path of the version that was in force at a time, as the resource itself says.

@@ -1,4 +1,6 @@
-//! Volumes: imported, replaced, deleted and selected. Nothing that a selection holds is lost.
+//! Volumes: imported, replaced, deleted and selected. Nothing that a selection holds is lost, and
+//! no version that the history keeps: lists, redirections and archives as of a time have what there
+//! was.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,14 +10,16 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hathi::{Sampler, SynthOptions, SynthVolume, VolumeId, VolumeReader};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, LOCATION};
 use http::{Method, Request, StatusCode};
+use jiff::Timestamp;
 use penates::client::multipart::{Content, Form, Part};
 use penates::client::{self, Client, ClientError};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::Deserialize;
 
+use super::tree::written;
 use super::{Lost, Outcome, PLAN_LIFE, choices, kill_a_server, look, outcome};
 use crate::harness::*;
 
@@ -31,8 +35,12 @@ const VOLUMES: usize = WRITERS * VOLUMES_EACH;
 const VERSIONS: [u32; 3] = [60, 90, 140];
 /// Selections that each writer keeps.
 const SELECTIONS_EACH: usize = 4;
-/// How often a selection that breaks is requested in all.
-const SELECTION_TRIES: u32 = 5;
+/// How often an archive that breaks is requested in all.
+const ARCHIVE_TRIES: u32 = 5;
+/// Replaced versions of each volume that the servers keep, as `SETTINGS` say.
+const VERSIONS_KEPT: usize = 3;
+/// Moments of each round as of which archives are read.
+const MOMENTS: usize = 4;
 
 type Entries = BTreeMap<String, Vec<u8>>;
 
@@ -85,12 +93,90 @@ impl Corpus {
     }
 }
 
+/// A change of a volume, and the milliseconds in which it was made at the earliest and at the
+/// latest.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    to: Stored,
+    began: i64,
+    ended: i64,
+}
+
 /// A writer's knowledge of one of its volumes.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Known {
     acknowledged: Stored,
-    /// Its next state, if the response to the change was lost.
-    pending: Option<Stored>,
+    /// The change whose response was lost.
+    pending: Option<Change>,
+    /// All changes that were made, in their order.
+    made: Vec<Change>,
+}
+
+impl Known {
+    /// A change was made.
+    fn becomes(&mut self, change: Change) {
+        self.acknowledged = change.to;
+        self.made.push(change);
+    }
+
+    /// Finds out what became of the change whose response was lost, by what is stored now.
+    fn found(&mut self, id: &VolumeId, stored: Stored) {
+        let pending = self.pending.take();
+        let is_made = pending.is_some_and(|change| change.to == stored);
+        let acknowledged = self.acknowledged;
+        assert!(
+            is_made || stored == acknowledged,
+            "{id}: {acknowledged:?} acknowledged, {pending:?} pending, {stored:?} stored"
+        );
+        if let Some(change) = pending.filter(|_| is_made) {
+            self.becomes(change);
+        }
+    }
+
+    /// What there may have been when a millisecond ended.
+    fn at(&self, moment: i64) -> Vec<Stored> {
+        let surely = self.made.iter().rposition(|change| change.ended <= moment);
+        let before = surely.and_then(|last| self.made[last].to);
+        let since = &self.made[surely.map_or(0, |last| last + 1)..];
+        let open = since.iter().filter(|change| change.began <= moment);
+        std::iter::once(before).chain(open.map(|change| change.to)).collect()
+    }
+
+    /// The list of the volume's versions has the last ones that were made, in their order. Two that
+    /// follow each other may be the same: an import over the same version counts or does not.
+    fn assert_listed(&self, id: &VolumeId, listed: &[Listed]) {
+        let mut versions: Vec<_> = listed.iter().map(|version| version_of_pages(version.pages)).collect();
+        let mut made: Vec<_> = self.made.iter().filter_map(|change| change.to).collect();
+        versions.dedup();
+        made.dedup();
+        assert!(made.ends_with(&versions), "{id}: {versions:?} are listed of {made:?}");
+        let mut before = None;
+        let surely = self.made.iter().map(|change| change.to).filter(|to| std::mem::replace(&mut before, *to) != *to);
+        let at_least = surely.flatten().count().min(VERSIONS_KEPT);
+        let count = listed.len();
+        assert!((at_least..=VERSIONS_KEPT + 1).contains(&count), "{id}: {count} are listed of {made:?}");
+        let is_there = listed.last().is_some_and(|last| last.current);
+        assert_eq!(is_there, self.acknowledged.is_some(), "{id}: the last one that is listed");
+    }
+}
+
+fn version_of_pages(pages: u32) -> usize {
+    VERSIONS.iter().position(|of_version| *of_version == pages).unwrap()
+}
+
+/// The server's list of versions of a volume.
+#[derive(Deserialize)]
+struct List {
+    versions: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    address: String,
+    /// When it became current.
+    time: Timestamp,
+    current: bool,
+    pages: u32,
 }
 
 /// A selection, and the volumes that it must hold as long as it exists.
@@ -142,6 +228,7 @@ impl Writer {
     ) -> Result<(), Lost> {
         let own = rng.random_range(0..VOLUMES_EACH);
         let version = rng.random_range(0..VERSIONS.len());
+        let began = now();
         let (wanted, changed) = match rng.random_range(0..100) {
             0..65 => (Some(version), put(client, &corpus.volumes[version][self.first_volume + own]).await),
             65..85 => (None, delete(client, &corpus.ids[self.first_volume + own]).await),
@@ -149,16 +236,17 @@ impl Writer {
             // Seldom, so that most selections outlive the grace period of their volumes.
             _ => return self.discard(client, killing, rng).await,
         };
+        let change = Change { to: wanted, began, ended: now() };
         let known = &mut self.known[own];
         match outcome_or_gone(changed, killing) {
             Outcome::Done(()) => {
-                known.acknowledged = wanted;
+                known.becomes(change);
                 let count = &mut self.acknowledged;
                 *(if wanted.is_some() { &mut count.imports } else { &mut count.deletions }) += 1;
             }
             Outcome::NotDone => {}
             Outcome::Lost => {
-                known.pending = Some(wanted);
+                known.pending = Some(change);
                 return Err(Lost);
             }
         }
@@ -176,7 +264,7 @@ impl Writer {
         let selected: Result<Told, ClientError> = selecting.await;
         match selected {
             Ok(output) => {
-                let holds = own.zip(self.known.map(|known| known.acknowledged)).collect();
+                let holds = own.zip(self.known.each_ref().map(|known| known.acknowledged)).collect();
                 self.selections.push(Kept { output, holds, deleting: false });
                 self.acknowledged.selections += 1;
                 Ok(())
@@ -215,13 +303,7 @@ impl Writer {
         for (known, volume) in self.known.iter_mut().zip(self.first_volume..) {
             let id = &corpus.ids[volume];
             let stored = read(client, id).await.map(|entries| corpus.version_of(volume, &entries));
-            let allowed = stored == known.acknowledged || known.pending == Some(stored);
-            assert!(
-                allowed,
-                "{id}: {:?} acknowledged, {:?} pending, {stored:?} stored",
-                known.acknowledged, known.pending
-            );
-            *known = Known { acknowledged: stored, pending: None };
+            known.found(id, stored);
             if stored.is_some() {
                 let report: serde_json::Value =
                     client.ask_json(Method::POST, &format!("/volumes/{}/verify", client::segment(id))).await.unwrap();
@@ -236,7 +318,7 @@ impl Writer {
     async fn check_selections(&mut self, corpus: &Corpus, client: &Client) {
         let mut selections = Vec::new();
         for mut kept in std::mem::take(&mut self.selections) {
-            match whole_selection(client, &kept.output.address).await {
+            match whole_archive(client, &kept.output.address).await {
                 Ok(bytes) => {
                     assert_eq!(bytes.len(), kept.output.len_bytes);
                     let mut entries = unzip(&bytes);
@@ -254,9 +336,9 @@ impl Writer {
     }
 }
 
-/// The bytes of a selection. A stream that takes longer than a plan lives, as on a machine that
+/// The bytes of an archive. A stream that takes longer than a plan lives, as on a machine that
 /// hangs for some seconds, is cut and requested again. One that breaks earlier has lost data.
-async fn whole_selection(client: &Client, address: &str) -> Result<Bytes, ClientError> {
+async fn whole_archive(client: &Client, address: &str) -> Result<Bytes, ClientError> {
     let mut tries = 1;
     loop {
         let asked = Instant::now();
@@ -264,10 +346,10 @@ async fn whole_selection(client: &Client, address: &str) -> Result<Bytes, Client
             Ok(bytes) => return Ok(bytes),
             Err(error) => {
                 let has_run_out = asked.elapsed() >= PLAN_LIFE;
-                assert!(has_run_out && tries < SELECTION_TRIES, "a selection cannot be read: {error}");
+                assert!(has_run_out && tries < ARCHIVE_TRIES, "an archive cannot be read: {error}");
             }
         }
-        println!("a selection broke and is requested again");
+        println!("an archive broke and is requested again");
         tries += 1;
     }
 }
@@ -316,6 +398,60 @@ async fn try_read(client: &Client, id: &VolumeId) -> Result<Option<Entries>, Cli
     Ok(None)
 }
 
+fn now() -> i64 {
+    Timestamp::now().as_millisecond()
+}
+
+/// The versions of a volume that are kept, oldest first.
+async fn versions(client: &Client, id: &VolumeId) -> Vec<Listed> {
+    let list: Result<List, _> = client.get_json(&format!("/volumes/{}/versions/", client::segment(id))).await;
+    match list {
+        Ok(list) => list.versions,
+        Err(error) if is_gone(&error) => Vec::new(),
+        Err(error) => panic!("{id}: {error}"),
+    }
+}
+
+/// `Accept-Datetime` leads to the last version of that second or before, and else to the first one
+/// that is kept.
+async fn check_redirection(client: &Client, id: &VolumeId, listed: &[Listed], second: i64) {
+    let Some(first) = listed.first() else { return };
+    let datetime = written(second);
+    let request = Request::builder().method(Method::GET).header("accept-datetime", &datetime);
+    let response = client.send(&format!("/volumes/{}", client::segment(id)), request, client::empty()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::FOUND, "{id} at {datetime}");
+    let expected = listed.iter().rfind(|version| version.time.as_second() <= second).unwrap_or(first);
+    assert_eq!(response.headers()[LOCATION].to_str().unwrap(), expected.address, "{id} at {datetime}");
+}
+
+/// An archive of all volumes as of the end of a millisecond has those that there were then, and
+/// says what became of the others. `listed` are the versions of each.
+async fn check_as_of(corpus: &Corpus, client: &Client, known: &[&Known], listed: &[Vec<Listed>], moment: i64) {
+    let ids: Vec<&str> = corpus.ids.iter().map(VolumeId::as_str).collect();
+    let as_of = format!("{:.3}", Timestamp::from_millisecond(moment).unwrap());
+    let [named, time] = [&ids.join("|"), &as_of].map(|value| client::query_value(value));
+    let archive = whole_archive(client, &format!("/volumes?volumeIDs={named}&as_of={time}")).await.unwrap();
+    let entries = unzip(&archive);
+    let errors = entries.get("ERROR.err").map(|errors| String::from_utf8_lossy(errors)).unwrap_or_default();
+    for (volume, (id, (known, listed))) in corpus.ids.iter().zip(known.iter().zip(listed)).enumerate() {
+        let (may_be, folder) = (known.at(moment), format!("{}/", id.cleaned()));
+        let of_it = entries.iter().filter(|(name, _)| name.starts_with(&folder));
+        let of_it: Entries = of_it.map(|(name, text)| (name.clone(), text.clone())).collect();
+        // The first one that is kept began before, so whatever there was then is kept.
+        let is_kept = listed.first().is_some_and(|first| first.time.as_millisecond() <= moment);
+        let says = |why: &str| errors.contains(&format!("{why}: {id}\n"));
+        let (was_absent, was_dropped) = (says("Offending key"), says("the version of that time is not kept"));
+        let is_right = match (of_it.is_empty(), was_absent, was_dropped) {
+            (false, false, false) => is_kept && may_be.contains(&Some(corpus.version_of(volume, &of_it))),
+            (true, true, false) => may_be.contains(&None),
+            (true, false, true) => !is_kept && may_be.iter().any(Option::is_some),
+            _ => false,
+        };
+        let sent = of_it.len();
+        assert!(is_right, "{id} as of {as_of}: {sent} pages, where {may_be:?} may have been: {errors}");
+    }
+}
+
 /// Reads all volumes, repeatedly, while they change: each is one of its versions, or absent.
 async fn read_along(corpus: &Corpus, client: &Client, killing: &AtomicBool) {
     for volume in (0..VOLUMES).cycle() {
@@ -347,6 +483,7 @@ fn kill_an_import(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rn
     let version = rng.random_range(0..VERSIONS.len());
     let pairtree = corpus.pairtrees[version].to_str().unwrap();
     let mut import = store.command(&["import", "--force", "--jobs", "3", pairtree]);
+    let began = now();
     let mut import = import.stdout(Stdio::null()).spawn().unwrap();
     let until = Instant::now() + Duration::from_millis(rng.random_range(0..800));
     let ended = loop {
@@ -360,26 +497,46 @@ fn kill_an_import(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], rn
         None => import.kill().unwrap(),
     }
     import.wait().unwrap();
+    let change = Change { to: Some(version), began, ended: now() };
     for known in writers.iter_mut().flat_map(|writer| &mut writer.known) {
         match ended {
-            Some(_) => *known = Known { acknowledged: Some(version), pending: None },
-            None => known.pending = Some(Some(version)),
+            Some(_) => known.becomes(change),
+            None => known.pending = Some(change),
         }
     }
 }
 
-/// Everything is as expected, and every listed volume exists.
-async fn check(store: &TestStore, corpus: &Corpus, writers: &mut [Writer]) {
+/// Everything is as expected, and every listed volume exists. So was it at these moments.
+async fn check(store: &TestStore, corpus: &Corpus, writers: &mut [Writer], moments: &[i64]) {
     look(store, async |client| {
         let mut there = Vec::new();
-        for writer in writers {
+        for writer in writers.iter_mut() {
             there.extend(writer.check(corpus, client).await.iter().map(ToString::to_string));
         }
         there.sort();
         let listed = client::whole(client.get("/volumes/", "text/plain").await.unwrap()).await.unwrap();
         assert_eq!(sorted_lines(std::str::from_utf8(&listed).unwrap()), there);
+        check_past(corpus, client, writers, moments).await;
     })
     .await;
+}
+
+/// What is kept of each volume is listed, and is what archives and redirections as of some moments
+/// lead to.
+async fn check_past(corpus: &Corpus, client: &Client, writers: &[Writer], moments: &[i64]) {
+    let known: Vec<&Known> = writers.iter().flat_map(|writer| &writer.known).collect();
+    let mut kept = Vec::new();
+    for (id, known) in corpus.ids.iter().zip(&known) {
+        let listed = versions(client, id).await;
+        known.assert_listed(id, &listed);
+        for moment in moments {
+            check_redirection(client, id, &listed, moment / 1_000).await;
+        }
+        kept.push(listed);
+    }
+    for moment in moments {
+        check_as_of(corpus, client, &known, &kept, *moment).await;
+    }
 }
 
 #[tokio::test]
@@ -389,14 +546,20 @@ async fn kill_9_loses_nothing_acknowledged_and_leaves_nothing_half_visible() {
     let corpus = Corpus::make(&store.beside("corpus"));
     let writer = |index| Writer { first_volume: index * VOLUMES_EACH, ..Writer::default() };
     let mut writers: Vec<Writer> = (0..WRITERS).map(writer).collect();
+    let first = now();
     for round in 0..rounds {
         println!("round {round}");
+        let began = now();
         if rng.random_range(0..3) == 0 {
             kill_an_import(&store, &corpus, &mut writers, &mut rng);
         } else {
             kill_among_changes(&store, &corpus, &mut writers, &mut rng).await;
         }
-        check(&store, &corpus, &mut writers).await;
+        let ended = now();
+        // One is of any round. Most of its versions are not kept any more.
+        let moments = [(); MOMENTS].map(|()| rng.random_range(began..=ended));
+        let any = rng.random_range(first..=ended);
+        check(&store, &corpus, &mut writers, &[&moments[..], &[any, ended]].concat()).await;
     }
     let acknowledged: Vec<&Acknowledged> = writers.iter().map(|writer| &writer.acknowledged).collect();
     println!("{acknowledged:?}");

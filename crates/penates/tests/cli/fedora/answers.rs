@@ -44,24 +44,45 @@ pub fn answers(site: &Site, resources: &[(&str, bool)]) -> BTreeMap<String, Answ
     resources.iter().map(|(path, is_binary)| ((*path).to_owned(), answer(site, path, *is_binary))).collect()
 }
 
+/// The states of all versions of a resource, oldest first.
+pub fn versions(site: &Site, path: &str, is_binary: bool) -> Vec<Option<State>> {
+    names(site, path).iter().map(|name| version(site, path, name, is_binary)).collect()
+}
+
 fn answer(site: &Site, path: &str, is_binary: bool) -> Answer {
-    let within = if path.is_empty() { String::new() } else { format!("{path}/") };
     let status = site.get(path, &["X-Print: head"]).0;
-    let list = site.get(&format!("{within}fcr:versions"), &["Accept: application/link-format"]).1;
     let mut seconds: BTreeMap<String, (usize, String)> = BTreeMap::new();
-    for line in list.lines().filter(|line| line.contains("memento\"") && line.contains("datetime=")) {
-        let name = line.trim_start_matches('<').split('>').next().unwrap().rsplit('/').next().unwrap();
+    for name in names(site, path) {
         let second = seconds.entry(name[..14].to_owned()).or_default();
-        *second = (second.0 + 1, name.to_owned());
+        *second = (second.0 + 1, name);
     }
-    let versions = seconds.into_iter().map(|(second, (count, name))| {
-        let description = if is_binary { "fcr:metadata/" } else { "" };
-        let graph = format!("{within}{description}fcr:versions/{name}");
-        (second, (count, state(site, &graph, &format!("{within}fcr:versions/{name}"), is_binary)))
-    });
-    let versions = versions.collect();
-    let graph = if is_binary { format!("{within}fcr:metadata") } else { path.to_owned() };
+    let versions = seconds.into_iter();
+    let versions =
+        versions.map(|(second, (count, name))| (second, (count, version(site, path, &name, is_binary)))).collect();
+    let graph = if is_binary { format!("{}fcr:metadata", within(path)) } else { path.to_owned() };
     Answer { status, state: state(site, &graph, path, is_binary), versions }
+}
+
+/// The names of the versions of a resource, oldest first.
+fn names(site: &Site, path: &str) -> Vec<String> {
+    let list = site.get(&format!("{}fcr:versions", within(path)), &["Accept: application/link-format"]).1;
+    let mementos = list.lines().filter(|line| line.contains("memento\"") && line.contains("datetime="));
+    let name =
+        |line: &str| line.trim_start_matches('<').split('>').next().unwrap().rsplit('/').next().unwrap().to_owned();
+    mementos.map(name).collect()
+}
+
+/// The state of a version.
+fn version(site: &Site, path: &str, name: &str, is_binary: bool) -> Option<State> {
+    let within = within(path);
+    let description = if is_binary { "fcr:metadata/" } else { "" };
+    let graph = format!("{within}{description}fcr:versions/{name}");
+    state(site, &graph, &format!("{within}fcr:versions/{name}"), is_binary)
+}
+
+/// What the paths of what belongs to a resource begin with.
+fn within(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!("{path}/") }
 }
 
 fn state(site: &Site, graph: &str, bytes: &str, is_binary: bool) -> Option<State> {

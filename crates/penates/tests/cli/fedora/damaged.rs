@@ -6,34 +6,19 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use preservation::bagit::text::Algorithm;
-use preservation::ocfl::inventory::Inventory;
-use preservation::ocfl::parsed;
 use proptest::prelude::*;
 use serde_json::Value;
 
-use super::{Recorded, lines, resources};
+use super::{HEADER, Recorded, lines, object, report, resources};
 use crate::harness::*;
-
-/// The digest of a text in hexadecimal digits.
-fn digest(algorithm: &str, text: &str) -> String {
-    let mut digest = Algorithm::named(algorithm).unwrap().begin();
-    digest.update(text.as_bytes());
-    hex::encode(digest.finalize())
-}
-
-/// The folder of an object, by its identifier (OCFL extension 0004).
-fn object(root: &Path, id: &str) -> PathBuf {
-    let digest = digest("sha256", id);
-    root.join(&digest[..3]).join(&digest[3..6]).join(&digest[6..9]).join(digest)
-}
+use crate::load::{change_file, change_inventory, digest};
 
 /// Loads a root. Returns the report.
 fn load(store: &TestStore, root: &Path, code: i32) -> Vec<Value> {
-    let report = store.beside("report.ndjson");
-    let args = ["load", root.to_str().unwrap(), "--report", report.to_str().unwrap()];
+    let place = store.beside("report.ndjson");
+    let args = ["load", root.to_str().unwrap(), "--report", place.to_str().unwrap()];
     println!("{}", store.run(&args).ends_with(code).text());
-    let lines = fs::read_to_string(report).unwrap();
-    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    report(&place)
 }
 
 fn tree(store: &TestStore) -> String {
@@ -45,16 +30,6 @@ fn unpacked() -> (TestStore, PathBuf) {
     let store = TestStore::vacant();
     let root = Recorded::OnRequest.unpacked(&store.beside("root"));
     (store, root)
-}
-
-/// Changes the inventory of an object, with the right digest.
-fn change_inventory(object: &Path, change: impl FnOnce(&mut Inventory)) {
-    let path = object.join("inventory.json");
-    let mut inventory = parsed(&fs::read(&path).unwrap()).unwrap();
-    change(&mut inventory);
-    let (text, sidecar) = inventory.written();
-    fs::write(path, text).unwrap();
-    fs::write(object.join("inventory.json.sha512"), sidecar).unwrap();
 }
 
 #[test]
@@ -94,7 +69,7 @@ fn an_inventory_that_leaves_its_object_is_not_followed() {
     fs::write(&secret, "secret").unwrap();
     change_inventory(&object(&root, "info:fedora/gone"), |inventory| {
         let path = "v1/content/../../../../../../secret".to_owned();
-        inventory.manifest.insert(digest("sha512", "secret"), vec![path]);
+        inventory.manifest.insert(digest(Algorithm::Sha512, b"secret"), vec![path]);
     });
     let report = load(&store, &root, 1);
     assert!(lines(&report, "damaged")[0]["why"].as_str().unwrap().contains("is not the path of a file"), "{report:?}");
@@ -113,20 +88,7 @@ fn a_media_type_that_no_header_may_have_costs_its_resource_and_the_check_names_i
     let store = TestStore::vacant();
     let root = Recorded::Versioned.unpacked(&store.beside("root"));
     let object = object(&root, "info:fedora/redirected");
-    let header = object.join("v1/content/.fcrepo/fcr-root.json");
-    let old = fs::read_to_string(&header).unwrap();
-    let new = old.replace("text/plain", "text/plain\\r\\nx: y");
-    fs::write(&header, &new).unwrap();
-    let (old, new) = (digest("sha512", &old), digest("sha512", &new));
-    change_inventory(&object, |inventory| {
-        let paths = inventory.manifest.remove(&old).unwrap();
-        inventory.manifest.insert(new.clone(), paths);
-        for version in inventory.versions.values_mut() {
-            if let Some(paths) = version.state.remove(&old) {
-                version.state.insert(new.clone(), paths);
-            }
-        }
-    });
+    change_file(&object, HEADER, |header| header.replace("text/plain", "text/plain\\r\\nx: y"));
     let report = store.beside("report.ndjson");
     let args = ["load", root.to_str().unwrap(), "--check", "--report", report.to_str().unwrap()];
     let output = store.run(&args).ends_with(1).stderr;

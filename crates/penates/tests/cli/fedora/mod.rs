@@ -3,6 +3,7 @@
 
 pub mod answers;
 mod damaged;
+mod elsewhere;
 pub mod population;
 pub mod server;
 
@@ -11,12 +12,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use preservation::bagit::text::Algorithm;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::harness::*;
-use crate::load::is_group;
-use answers::{Answer, answers};
+use crate::load::{change_file, digest, is_group};
+use answers::{Answer, answers, versions};
 use server::Site;
 
 /// Which of the two roots.
@@ -69,6 +71,37 @@ impl Recorded {
     }
 }
 
+impl Told {
+    /// The same if links lead to another server.
+    fn relinked(&self, elsewhere: &str) -> Self {
+        let text = serde_json::to_string(self).unwrap().replace(&self.elsewhere, elsewhere);
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+/// The resources that link to content elsewhere.
+const LINKS: [&str; 2] = ["proxied", "redirected"];
+
+/// The file with what Fedora says of the resource of an object in its first version.
+const HEADER: &str = "v1/content/.fcrepo/fcr-root.json";
+
+/// Lets the links of an unpacked root lead to a server that runs: the recorded one does not any
+/// more. Returns what Fedora then answers.
+fn relinked(root: &Path) -> Told {
+    let (told, elsewhere) = (Recorded::Versioned.expected(), server::elsewhere());
+    for path in LINKS {
+        let object = object(root, &format!("info:fedora/{path}"));
+        change_file(&object, HEADER, |header| header.replace(&told.elsewhere, &elsewhere));
+    }
+    told.relinked(&elsewhere)
+}
+
+/// The folder of an object, by its identifier (OCFL extension 0004).
+fn object(root: &Path, id: &str) -> PathBuf {
+    let digest = digest(Algorithm::Sha256, id.as_bytes());
+    root.join(&digest[..3]).join(&digest[3..6]).join(&digest[6..9]).join(digest)
+}
+
 /// The kinds of lines in a report that say that something is missing or not as it was.
 const FAILURES: [&str; 7] = ["damaged", "foreign", "name", "failed", "differs", "time", "changed"];
 
@@ -76,6 +109,9 @@ const FAILURES: [&str; 7] = ["damaged", "foreign", "name", "failed", "differs", 
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/fedora/roots")
 }
+
+/// A server on any port.
+const SERVE: [&str; 5] = ["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"];
 
 /// A command on a store that may link to content elsewhere.
 pub fn command(store: &TestStore, elsewhere: &str, args: &[&str]) -> Command {
@@ -87,20 +123,42 @@ pub fn command(store: &TestStore, elsewhere: &str, args: &[&str]) -> Command {
 /// Loads a storage root, and compares what Penates then answers with what Fedora answered. Returns the
 /// report.
 pub fn loads_as_told(store: &TestStore, storage_root: &Path, expected: &Told, recorded: Recorded) -> Vec<Value> {
-    let report = store.beside("report.ndjson");
-    let args = ["load", storage_root.to_str().unwrap(), "--report", report.to_str().unwrap()];
+    let place = store.beside("report.ndjson");
+    let args = ["load", storage_root.to_str().unwrap(), "--report", place.to_str().unwrap()];
     let ran = Ran::of(command(store, &expected.elsewhere, &args));
     assert!(ran.code == 0 || ran.code == 1, "{}", ran.stderr);
     println!("{}{}", ran.text(), ran.stderr);
     compare(store, expected, recorded);
-    let lines = fs::read_to_string(report).unwrap();
+    report(&place)
+}
+
+/// The lines of a report.
+fn report(place: &Path) -> Vec<Value> {
+    let lines = fs::read_to_string(place).unwrap();
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Compares what a server answers with what Fedora answered, but for the times of versions: only a
+/// data folder keeps them.
+pub fn compare_without_times(site: &Site, expected: &Told, recorded: Recorded) {
+    let all = answers(site, recorded.resources());
+    for (path, is_binary) in recorded.resources() {
+        let (ours, theirs) = (&all[*path], &expected.answers[*path]);
+        assert_eq!((ours.status, &ours.state), (theirs.status, &theirs.state), "{path}");
+        let versions = versions(site, path, *is_binary);
+        let count: usize = theirs.versions.values().map(|(count, _)| count).sum();
+        assert!(versions.len() >= count, "{path}: {versions:?}");
+        // Those of Fedora are among them, in their order.
+        let mut later = versions.iter();
+        for (_, state) in theirs.versions.values() {
+            assert!(later.any(|version| version == state), "{path}: {state:?} is not in its place in {versions:?}");
+        }
+    }
 }
 
 /// Compares what Penates answers with what Fedora answered.
 pub fn compare(store: &TestStore, expected: &Told, recorded: Recorded) {
-    let serve = command(store, &expected.elsewhere, &["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
-    let server = Served::start(serve);
+    let server = Served::start(command(store, &expected.elsewhere, &SERVE));
     let ours = answers(&Site::open(format!("{}/rest/", server.url)), recorded.resources());
     let is_same = |path: &str, theirs: &Answer| {
         let ours = &ours[path];
@@ -138,7 +196,7 @@ fn resources<'a>(report: &'a [Value], what: &str) -> Vec<&'a str> {
 fn a_root_of_fedora_is_loaded_with_its_versions_and_what_is_not_is_reported() {
     let store = TestStore::vacant();
     let root = Recorded::Versioned.unpacked(&store.beside("root"));
-    let expected = Recorded::Versioned.expected();
+    let expected = relinked(&root);
     let report = loads_as_told(&store, &root, &expected, Recorded::Versioned);
     assert_eq!(resources(&report, "acl"), ["/letters", "/letters/1.txt"]);
     let statements = lines(&report, "acl")[0]["statements"].as_str().unwrap();
@@ -147,6 +205,7 @@ fn a_root_of_fedora_is_loaded_with_its_versions_and_what_is_not_is_reported() {
     assert!(is_group(&store, "group") && !is_group(&store, "group/sub"));
     assert_eq!(resources(&report, "container"), ["/gh", "/gh/ost", "/letters/a"]);
     assert_eq!(resources(&report, "name"), ["/volumes", "/volumes/v"]);
+    assert_eq!(resources(&report, "elsewhere"), LINKS.map(|path| format!("/{path}")));
     for what in FAILURES.iter().filter(|what| **what != "name") {
         assert_eq!(resources(&report, what), [""; 0], "{what}");
     }
@@ -200,7 +259,7 @@ fn acls_of_fedora_are_kept_as_files_also_without_a_report_and_a_second_load_chan
     let again = load();
     assert!(again.contains("\n1 ACLs kept below /acl, not applied\n"), "{again}");
     assert_eq!(histories(), before);
-    let server = Served::start(store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]));
+    let server = Served::start(store.command(&SERVE));
     let site = Site::open(format!("{}/rest/", server.url));
     let (status, description) = site.get("acl/group~fcr-acl.nt/fcr:metadata", &["Accept: application/n-triples"]);
     let relation = format!("<http://purl.org/dc/terms/relation> <{}/rest/group> .", server.url);

@@ -12,7 +12,7 @@ const GROUP: &str = "http://fedora.info/definitions/v4/repository#ArchivalGroup"
 const TITLE: &str = "http://purl.org/dc/terms/title";
 
 /// Resources that a Fedora which makes versions of its own accord has, with whether they are bytes.
-pub const VERSIONED: [(&str, bool); 31] = [
+pub const VERSIONED: [(&str, bool); 32] = [
     ("", false),
     ("letters", false),
     ("letters/1.txt", true),
@@ -44,6 +44,7 @@ pub const VERSIONED: [(&str, bool); 31] = [
     ("named", true),
     ("in-one", true),
     ("redirected", true),
+    ("proxied", true),
 ];
 
 /// The one that was made with its description in one version.

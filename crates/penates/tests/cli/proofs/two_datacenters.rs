@@ -2,7 +2,8 @@
 //! is moved as `docs/cassandra.md` describes, once as planned and once after its loss. Meanwhile
 //! clients write through both servers. Two data centers never switch heads at the same time,
 //! nothing acknowledged is lost, and each data center reads whatever happens to the other. Records
-//! in mode fast are written in both all the time.
+//! in mode fast are written in both all the time. Volumes whose pages a quorum of each data center
+//! must have are imported only while both are there, and are whole in both.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,6 +26,9 @@ const KEYSPACE: &str = "books";
 
 /// What is acknowledged, or refused, before the next step.
 const ENOUGH: usize = 10;
+
+/// An import with it needs both data centers for page text, and the home alone for everything else.
+const CONTENT_EVERYWHERE: &str = "--set=cassandra.content_write=EACH_QUORUM";
 
 /// A counter that clients of both servers increment, on the condition that nobody else did.
 const COUNTER: &str = "rest/counter";
@@ -376,6 +380,7 @@ fn the_home_is_moved_and_lost_and_no_two_data_centers_write_at_once() {
         clients.all_is_at(&two.at(place));
         reads(&two.at(place), &archive);
     }
+    content_reaches_both(&two);
     let verified = two.run(0, &["verify", "--json"]).ends_with(0).json_lines();
     assert!(verified.iter().all(|report| report["sound"] == serde_json::json!(true)), "{verified:?}");
     for (place, output) in clients.output.iter().enumerate() {
@@ -386,6 +391,43 @@ fn the_home_is_moved_and_lost_and_no_two_data_centers_write_at_once() {
             DATACENTERS[place]
         );
     }
+}
+
+/// While a data center is lost, no page of a volume is written that a quorum of each must have:
+/// also none of the last ones, which are written together with what describes the volume.
+fn content_needs_both(two: &Two) {
+    let folder = sample_folder(OTHER);
+    let import = ["import", "--force", folder.to_str().unwrap()];
+    let revision = || {
+        let stat = two.run(0, &["stat", OTHER, "--json"]).ends_with(0).json();
+        stat["revision"].as_str().unwrap().to_owned()
+    };
+    // Nothing else is in its way.
+    wait_until(|| two.run(0, &import).code == 0);
+    let before = revision();
+    let refused = two.run(0, &[&import[..], &[CONTENT_EVERYWHERE]].concat()).ends_with(1);
+    assert!(!refused.stderr.contains("read-only"), "{}", refused.stderr);
+    assert_eq!(revision(), before);
+    assert!(unzip(&download(&two.at(0), OTHER).unwrap()) == expected_entries(&folder));
+    two.run(0, &["delete", OTHER]).ends_with(0);
+}
+
+/// A volume whose pages a quorum of each data center has is whole wherever its head has arrived.
+fn content_reaches_both(two: &Two) {
+    two.run(0, &["import", sample_folder(OTHER).to_str().unwrap(), CONTENT_EVERYWHERE]).ends_with(0);
+    let expected = expected_entries(&sample_folder(OTHER));
+    (0..2).for_each(|place| {
+        wait_until(|| {
+            // Its head and its directory may still be on their way.
+            let Ok(archive) = download(&two.at(place), OTHER) else { return false };
+            let entries = unzip(&archive);
+            match entries.get("ERROR.err").map(|errors| String::from_utf8_lossy(errors)) {
+                Some(errors) => assert!(errors.contains("KeyNotFoundException"), "{errors}"),
+                None => assert!(entries == expected, "{} sends half of it", DATACENTERS[place]),
+            }
+            entries == expected
+        });
+    });
 }
 
 /// `docs/cassandra.md`, "Moving the home", with both data centers there.
@@ -434,6 +476,7 @@ fn move_from_a_lost_home(two: &Two, clients: &Clients<'_>, archive: &[u8]) {
     wait_until(|| two.run(0, &["home", DATACENTERS[0], "--old-home-is-lost"]).code == 0);
     clients.writes_only(0, "the home was lost and taken");
     eprintln!("taking the home took {:.1?}", began.elapsed());
+    content_needs_both(two);
     let lost = clients.written(1);
     reads(&two.at(0), archive);
 

@@ -4,8 +4,12 @@
 //! Each request has a name of its own, which it gives as its `User-Agent` and as the title that it
 //! writes. An event of the feed names the program of its change. So each request has its event or
 //! has none, whatever the order in which two servers made the changes.
+//!
+//! In the end the past is what the events say: each is a version, and at any second the versions in
+//! force, the members of the root and an archive of it are those after the changes until then.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,12 +17,14 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use http::{Method, Request, StatusCode};
+use jiff::Timestamp;
 use penates::client::{self, Client, ClientError, empty, full};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde_json::Value;
 use store_cassandra::testing;
 
+use crate::crash::tree::{address, second_of, see, version_at, versions, written};
 use crate::harness::*;
 
 /// How often both servers are started and killed. A run of them is longer than an event takes to
@@ -33,6 +39,10 @@ const NAMES: u64 = 3;
 
 /// Writers of each server.
 const WRITERS: usize = 2;
+
+/// So many seconds of the whole run are looked at in the end, also some between its rounds, and so
+/// many versions of each resource.
+const SAMPLED: usize = 32;
 
 /// How long the last events may take to appear.
 const APPEAR_WITHIN: Duration = Duration::from_secs(600);
@@ -68,6 +78,8 @@ struct Asked {
     resource: u64,
     begun: Instant,
     ended: Instant,
+    /// The seconds of the clock in which it began and ended.
+    seconds: [i64; 2],
     outcome: Outcome,
 }
 
@@ -87,7 +99,7 @@ impl Journal {
             true => (Method::DELETE, empty()),
             false => (Method::PUT, full(format!("<> <http://purl.org/dc/terms/title> \"{name}\" ."))),
         };
-        let begun = Instant::now();
+        let (begun, first) = (Instant::now(), Timestamp::now().as_second());
         let answer = server.client.send(&path(resource), request.method(method), body).await;
         let answer = server.status(answer);
         let outcome = match answer {
@@ -96,7 +108,8 @@ impl Journal {
             Ok(StatusCode::GATEWAY_TIMEOUT) | Err(Lost) => Outcome::Unknown,
             Ok(_) => Outcome::Refused,
         };
-        let asked = Asked { resource, begun, ended: Instant::now(), outcome };
+        let seconds = [first, Timestamp::now().as_second()];
+        let asked = Asked { resource, begun, ended: Instant::now(), seconds, outcome };
         self.asked.lock().unwrap().insert(name, asked);
         answer
     }
@@ -106,8 +119,12 @@ impl Journal {
 #[derive(Debug)]
 struct Lost;
 
+fn name(resource: u64) -> String {
+    format!("name-{resource}")
+}
+
 fn path(resource: u64) -> String {
-    format!("/rest/name-{resource}")
+    address(&name(resource))
 }
 
 /// A server that is about to be killed.
@@ -201,18 +218,153 @@ async fn kill(served: Served, running: &Running, after: Duration) {
 
 /// The titles of the last versions of a resource, oldest first.
 async fn titles(server: &Served, client: &Client, resource: u64, count: usize) -> Vec<String> {
-    let name = format!("name-{resource}");
+    let name = name(resource);
     let listed = Ran::of(penates(&["history", &name, "--json", "--server", &server.url])).ends_with(0);
     let mut titles = Vec::new();
     let versions = listed.json_lines();
     for version in &versions[versions.len().saturating_sub(count)..] {
-        let memento = format!("{}/fcr:versions/{}", path(resource), version["version"].as_str().unwrap());
-        let graph = client::whole(client.get(&memento, "application/n-triples").await.unwrap()).await.unwrap();
-        let graph = String::from_utf8(graph.to_vec()).unwrap();
-        let title = graph.lines().find(|line| line.contains("/terms/title>")).unwrap_or_else(|| panic!("{graph}"));
-        titles.push(title.split('"').nth(1).unwrap().to_owned());
+        let memento = format!("{name}/fcr:versions/{}", version["version"].as_str().unwrap());
+        titles.push(title_of(client, &memento).await);
     }
     titles
+}
+
+/// The title of a version.
+async fn title_of(client: &Client, version: &str) -> String {
+    let graph = client.get(&address(version), "application/n-triples").await.unwrap();
+    title_in(&client::whole(graph).await.unwrap())
+}
+
+/// The title in a graph: the only literal that is the name of a request.
+fn title_in(graph: &[u8]) -> String {
+    let graph = std::str::from_utf8(graph).unwrap();
+    let title = graph.split('"').find(|part| part.starts_with("request-"));
+    title.unwrap_or_else(|| panic!("it has no title: {graph}")).to_owned()
+}
+
+/// The titles of the resources in an archive of a version of the root, by their names.
+async fn archived(client: &Client, root: &str) -> BTreeMap<String, String> {
+    let archive = client.get(&address(root), "application/zip").await.unwrap();
+    let mut entries = unzip(&client::whole(archive).await.unwrap());
+    let left_out = entries.remove("ERROR.err").unwrap();
+    assert_eq!(String::from_utf8(left_out).unwrap(), "sent by the data door: /volumes\n");
+    let titled = entries.iter().filter_map(|(entry, graph)| {
+        let name = entry.strip_prefix("repository/")?.strip_suffix("/fcr%3Ametadata.ttl")?;
+        Some((name.to_owned(), title_in(graph)))
+    });
+    titled.collect()
+}
+
+/// A change of a resource.
+struct Change<'a> {
+    /// The title that it wrote. `None`: it deleted the resource.
+    title: Option<&'a str>,
+    /// The first and the last second in which it can have been made.
+    seconds: [i64; 2],
+}
+
+/// The past of a resource: all its changes, and the paths of its versions, both oldest first.
+struct Past<'a> {
+    name: String,
+    changes: Vec<Change<'a>>,
+    versions: Vec<String>,
+}
+
+/// What there was of a resource when a second ended.
+struct Then<'a> {
+    /// Where `Accept-Datetime` may lead.
+    answers: Vec<String>,
+    /// The title of that.
+    title: &'a str,
+    /// Whether the resource was there. `None`: its deletion may have come before or after.
+    is_there: Option<bool>,
+}
+
+impl<'a> Past<'a> {
+    /// Lists the versions. They must be the changes that the events say, and of their seconds.
+    async fn read(client: &Client, resource: u64, events: &[&'a Value], asked: &BTreeMap<String, Asked>) -> Self {
+        let name = name(resource);
+        let versions = versions(client, &name).await;
+        let (mut listed, mut changes) = (versions.iter(), Vec::new());
+        for event in events.iter().copied() {
+            let title = program(event);
+            let request = &asked[title];
+            let [first, ended] = request.seconds;
+            // A change whose answer was lost may have been made later.
+            let last = if request.outcome == Outcome::Unknown { i64::MAX } else { ended };
+            if event["type"] == "Delete" {
+                changes.push(Change { title: None, seconds: [first, last] });
+                continue;
+            }
+            let version = listed.next().unwrap_or_else(|| panic!("{name} has no version of {title}"));
+            let second = second_of(version);
+            assert!((first..=last).contains(&second), "{version} is of {request:?}");
+            changes.push(Change { title: Some(title), seconds: [second, second] });
+        }
+        assert_eq!(listed.next(), None, "{name} has a version that is no change");
+        Self { name, changes, versions }
+    }
+
+    /// The titles of its versions.
+    fn titles(&self) -> impl Iterator<Item = &'a str> {
+        self.changes.iter().filter_map(|change| change.title)
+    }
+
+    /// What there was when a second ended.
+    fn at(&self, second: i64) -> Then<'a> {
+        let is_before = |change: &Change<'_>| change.title.is_some() && change.seconds[0] <= second;
+        let last = self.changes.iter().rposition(is_before);
+        let Some((last, title)) = last.and_then(|last| Some((last, self.changes[last].title?))) else {
+            let title = self.titles().next().unwrap();
+            return Then { answers: vec![self.versions[0].clone()], title, is_there: Some(false) };
+        };
+        let is_there = match self.changes.get(last + 1) {
+            Some(Change { title: None, seconds: [_, latest] }) if *latest <= second => Some(false),
+            Some(Change { title: None, seconds: [earliest, _] }) if *earliest <= second => None,
+            _ => Some(true),
+        };
+        let nth = self.changes[..last].iter().filter(|change| change.title.is_some()).count();
+        let version = self.versions[nth].clone();
+        // Between its versions a container that is there has a state of each second.
+        let state = Timestamp::from_second(second).unwrap().strftime("%Y%m%d%H%M%S");
+        let state = format!("{}/fcr:versions/{state}", self.name);
+        let answers = match is_there {
+            _ if self.changes[last].seconds[0] == second => vec![version],
+            Some(true) => vec![state],
+            Some(false) => vec![version],
+            None => vec![state, version],
+        };
+        Then { answers, title, is_there }
+    }
+}
+
+/// Compares some versions, and what there was when some seconds ended.
+async fn check_past(client: &Client, pasts: &[Past<'_>], rng: &mut StdRng, seconds: RangeInclusive<i64>) {
+    for past in pasts {
+        for _ in 0..SAMPLED {
+            let nth = rng.random_range(0..past.versions.len());
+            let version = &past.versions[nth];
+            assert_eq!(Some(title_of(client, version).await.as_str()), past.titles().nth(nth), "{version}");
+        }
+    }
+    for _ in 0..SAMPLED {
+        let second = rng.random_range(seconds.clone());
+        let datetime = written(second);
+        let root = version_at(client, "", &datetime).await;
+        let members = see(client, &root).await.unwrap().children;
+        let archived = archived(client, &root).await;
+        for past in pasts {
+            let (then, name) = (past.at(second), &past.name);
+            let answer = version_at(client, name, &datetime).await;
+            assert!(then.answers.contains(&answer), "{name} at {datetime}: {answer}, not of {:?}", then.answers);
+            assert_eq!(title_of(client, &answer).await, then.title, "{name} at {datetime}: {answer}");
+            let is_member = members.contains(name);
+            let may_be = then.is_there.is_none_or(|is_there| is_there == is_member);
+            assert!(may_be, "{name} at {datetime}: {:?}, and the members are {members:?}", then.is_there);
+            let title = archived.get(name).map(String::as_str);
+            assert_eq!(title, is_member.then_some(then.title), "{name} in an archive of {datetime}");
+        }
+    }
 }
 
 /// Each request has the event that its answer promised, and the events of a resource are in an
@@ -328,6 +480,7 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
         assert_eq!(ids, expected, "a consumer that resumed saw other events");
     }
 
+    let mut pasts = Vec::new();
     for resource in 0..NAMES {
         let object = format!("{ORIGIN}{}", path(resource));
         let of_it: Vec<_> = all.seen.iter().filter(|event| event["object"]["id"] == object.as_str()).collect();
@@ -335,7 +488,12 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
         let expected: Vec<_> = of_it[live..].iter().map(|event| program(event).to_owned()).collect();
         let titles = titles(&served, &running.client, resource, expected.len()).await;
         assert_eq!(titles, expected, "{object}: its last versions");
+        pasts.push(Past::read(&running.client, resource, &of_it, &asked).await);
     }
+    // The root was made in the first second, or before.
+    let first = asked.values().map(|asked| asked.seconds[0]).min().unwrap() + 1;
+    let last = asked.values().map(|asked| asked.seconds[1]).max().unwrap();
+    check_past(&running.client, &pasts, &mut rng, first..=last).await;
     let known = asked.values().filter(|asked| asked.outcome != Outcome::Unknown).count();
     println!("{} requests, {} with a known outcome, {} events", asked.len(), known, all.seen.len());
     tokio::task::spawn_blocking(move || served.kill()).await.unwrap();
