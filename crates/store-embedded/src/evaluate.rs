@@ -219,7 +219,7 @@ impl List<'_> {
     fn raw(&self, space: Space, key: &Bytes) -> StoreResult<Option<Bytes>> {
         match self.writes.get(space, key).or_else(|| self.group.get(space, key)) {
             Some(pending) => Ok(pending.clone()),
-            None => self.view.raw(space, key),
+            None => self.view.newest(space, key),
         }
     }
 

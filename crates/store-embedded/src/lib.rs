@@ -32,7 +32,7 @@
 //!   `database.rs`: what is open;
 //! - `folder.rs`: format, lock and creation of the data folder; `last_use.rs`: whether it is a
 //!   copy; `opening/`: the checks at start; `recorder.rs`: the record for them;
-//! - `read.rs`: reads;
+//! - `read.rs`: reads; `row_cache.rs`: records that are read again and again;
 //! - `measures.rs`: what monitors learn of it;
 //! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way
 //!   to a lane's committer), `committer.rs`, `evaluate.rs` (whether a list applies);
@@ -67,6 +67,7 @@ mod read;
 mod reading;
 mod recorder;
 mod room;
+mod row_cache;
 mod salvage;
 mod settings;
 mod space;

@@ -4,6 +4,7 @@ use store::Measure;
 use store::Measured::{Counter, Gauge};
 
 use crate::room::Room;
+use crate::row_cache::RowActivity;
 use crate::tables::Activity;
 use crate::writer::Writer;
 
@@ -48,7 +49,8 @@ pub(crate) fn of_tables(activity: &Activity) -> Vec<Measure> {
         counter("penates_embedded_block_reads_total", "Blocks that reads needed, by where they were found", value)
             .of("source", source)
     };
-    vec![
+    let of_rows = activity.rows.iter().flat_map(of_row_cache);
+    let of_database = vec![
         gauge(
             "penates_embedded_tables_bytes",
             "Bytes of the database's files, without its journals",
@@ -71,5 +73,21 @@ pub(crate) fn of_tables(activity: &Activity) -> Vec<Measure> {
         ),
         blocks("cache", activity.blocks_from_cache),
         blocks("file", activity.blocks_from_files),
+    ];
+    of_database.into_iter().chain(of_rows).collect()
+}
+
+/// The cache of whole rows.
+fn of_row_cache(activity: &RowActivity) -> Vec<Measure> {
+    let gauge = |family, help, value: u64| Measure::new(family, help, Gauge(value as f64));
+    let reads = |source, value| {
+        let help = "Rows that were read by their keys, by where they were looked up";
+        Measure::new("penates_embedded_row_reads_total", help, Counter(value)).of("source", source)
+    };
+    vec![
+        reads("cache", activity.hits),
+        reads("database", activity.misses),
+        gauge("penates_embedded_row_cache_bytes", "Bytes in the cache of whole rows", activity.bytes),
+        gauge("penates_embedded_row_cache_limit_bytes", "The most bytes of that cache", activity.bytes_max),
     ]
 }

@@ -12,8 +12,8 @@ pub(crate) const JOURNALS_BYTES_MIN: u64 = 64 << 20;
 /// of volumes.
 #[derive(Clone, Debug)]
 pub struct EmbeddedOptions {
-    /// Bytes of the caches of data blocks of all lanes together. The operating system's cache comes
-    /// on top.
+    /// Bytes of the caches of all lanes together: of data blocks, and of whole records. The
+    /// operating system's cache comes on top.
     pub cache_bytes: u64,
     /// Bytes that a table of the text lane or of records gathers in memory before they are written
     /// to a file; a table of the service lane gathers a quarter of it. A database keeps the value
@@ -86,7 +86,10 @@ impl Default for EmbeddedOptions {
 /// The options of a lane's database.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneOptions {
+    /// Of the cache of blocks.
     pub(crate) cache_bytes: u64,
+    /// Of the cache of whole rows.
+    pub(crate) row_cache_bytes: u64,
     pub(crate) memtable_bytes: u64,
     /// Memtables are flushed early once the journals have this number of bytes.
     pub(crate) journals_bytes: u64,
@@ -99,13 +102,16 @@ pub(crate) struct LaneOptions {
 
 impl EmbeddedOptions {
     /// The share of a lane. The service lane is small and seldom read again. Records get a quarter
-    /// of the cache.
+    /// of the cache: one half of it for blocks, the other for whole rows. A row takes less than the
+    /// block that it is in. The blocks serve listings, and rows that are read seldom.
     pub(crate) fn of_lane(&self, lane: Lane) -> LaneOptions {
         let service_cache_bytes = self.cache_bytes / 16;
         let records_cache_bytes = self.cache_bytes / 4;
+        let row_cache_bytes = records_cache_bytes / 2;
         let journals_bytes = self.journals_bytes.max(JOURNALS_BYTES_MIN);
         let of_text = LaneOptions {
             cache_bytes: self.cache_bytes - service_cache_bytes - records_cache_bytes,
+            row_cache_bytes: 0,
             memtable_bytes: self.memtable_bytes,
             journals_bytes,
             row_block_bytes: self.row_block_bytes,
@@ -122,7 +128,9 @@ impl EmbeddedOptions {
                 open_files: 64,
                 ..of_text
             },
-            Lane::Records => LaneOptions { cache_bytes: records_cache_bytes, ..of_text },
+            Lane::Records => {
+                LaneOptions { cache_bytes: records_cache_bytes - row_cache_bytes, row_cache_bytes, ..of_text }
+            }
         }
     }
 }
@@ -147,8 +155,9 @@ mod tests {
         assert_eq!(of(Lane::Text), (64, 1 << 10, 16 << 10, 8));
         assert_eq!(of(Lane::Records), of(Lane::Text));
         assert_eq!(of(Lane::Service), (16, 512, 16 << 10, 8));
-        let cached: u64 = Lane::ALL.iter().map(|lane| options.of_lane(*lane).cache_bytes).sum();
-        assert_eq!(cached, options.cache_bytes);
+        let cached = |lane| options.of_lane(lane).cache_bytes + options.of_lane(lane).row_cache_bytes;
+        assert_eq!(Lane::ALL.map(cached).iter().sum::<u64>(), options.cache_bytes);
+        assert_eq!(options.of_lane(Lane::Records).row_cache_bytes, options.cache_bytes / 8);
         for journals_bytes in [0, 64 << 20, 128 << 20] {
             let options = EmbeddedOptions { journals_bytes, ..EmbeddedOptions::default() };
             assert_eq!(options.of_lane(Lane::Service).journals_bytes, JOURNALS_BYTES_MIN, "{journals_bytes}");

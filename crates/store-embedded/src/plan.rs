@@ -186,11 +186,11 @@ impl Plan {
                 | Change::Require { target, .. }
                 | Change::Replace { target, .. }
                 | Change::DropGuarded { target, .. } => {
-                    view.raw(Space::Rows(target.table), &target.key)?;
+                    view.touch(target.table, &target.key)?;
                 }
                 Change::RemoveRows { table, keys } => {
                     for key in keys {
-                        view.raw(Space::Rows(*table), key)?;
+                        view.touch(*table, key)?;
                     }
                 }
                 Change::RemoveRange { table, range } => {

@@ -5,8 +5,9 @@ use bytes::Bytes;
 use store::{Deadline, Direction, Row, RowPage, Rows, Scan, StoreError, StoreResult, Table, UnixMillis, WalkPage};
 
 use crate::key;
+use crate::row_cache::Lookup;
 use crate::space::Space;
-use crate::tables::{View, live};
+use crate::tables::{Tables, View, live};
 
 /// A read checks its deadline after this number of rows without a result.
 const ROWS_PER_DEADLINE_CHECK: usize = 256;
@@ -23,6 +24,54 @@ pub(crate) fn get(
     let Ok(key) = key::encode(partition, sort) else { return Ok(None) };
     let value = view.value(table, &key, now)?;
     Ok(value.map(|value| value.into_row(sort.clone())))
+}
+
+/// A row that is wanted, with what was cached of it before a view was opened.
+pub(crate) struct Wanted {
+    key: Bytes,
+    sort: Bytes,
+    found: Lookup,
+}
+
+impl Wanted {
+    /// Looks a row up in the cache. `None`: there is no such row.
+    pub(crate) fn look_up(tables: &Tables, table: Table, partition: &[u8], sort: &Bytes) -> Option<Self> {
+        // A key that is too long for the engine was never written.
+        let key = key::encode(partition, sort).ok()?;
+        let found = tables.find(table, &key);
+        Some(Self { key, sort: sort.clone(), found })
+    }
+
+    /// The row as it was cached; `None`: it was not.
+    pub(crate) fn cached(&self, table: Table, now: UnixMillis) -> Option<StoreResult<Option<Row>>> {
+        let Lookup::Hit(raw, _) = &self.found else { return None };
+        let value = live(table, raw, now);
+        Some(value.map(|value| value.map(|value| value.into_row(self.sort.clone()))))
+    }
+
+    /// The row as a view shows it that was opened since.
+    pub(crate) fn get(&self, view: &View<'_>, table: Table, now: UnixMillis) -> StoreResult<Option<Row>> {
+        let value = view.value_found(table, &self.key, &self.found, now)?;
+        Ok(value.map(|value| value.into_row(self.sort.clone())))
+    }
+}
+
+/// Several rows, if all of them were cached, as they were visible at one moment. `None`: one of
+/// them was not, or does not exist, which the cache does not know.
+pub(crate) fn all_cached(
+    tables: &Tables,
+    table: Table,
+    wanted: &[Option<Wanted>],
+    now: UnixMillis,
+) -> Option<StoreResult<Vec<Option<Row>>>> {
+    let cached = |wanted: &Option<Wanted>| match wanted {
+        Some(wanted) => wanted.cached(table, now),
+        None => Some(Ok(None)),
+    };
+    let rows: Vec<StoreResult<Option<Row>>> = wanted.iter().map(cached).collect::<Option<_>>()?;
+    // All were looked up before.
+    let is_current = |wanted: &Wanted| tables.is_current(table, &wanted.key, &wanted.found);
+    wanted.iter().flatten().all(is_current).then(|| rows.into_iter().collect())
 }
 
 /// A page of a range.

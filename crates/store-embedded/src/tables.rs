@@ -29,6 +29,7 @@ use crate::opening::versions::{self, Known, List};
 use crate::opening::{self, Found};
 use crate::options::LaneOptions;
 use crate::recorder::{Engine, Memtable, Recorder, Seen};
+use crate::row_cache::{Lookup, RowActivity, RowCache};
 use crate::space::Space;
 use crate::value::{self, Value};
 
@@ -52,12 +53,17 @@ const UNFLUSHED_MEMTABLES_MAX: usize = 3;
 /// How often it checks that.
 const HALT_POLL: Duration = Duration::from_millis(1);
 
+/// The table with a cache of whole rows. Its rows are looked up one by one, and change.
+const CACHED: Table = Table::Records;
+
 /// The open database of a lane.
 pub(crate) struct Tables {
     lane: Lane,
     database: Database,
     /// In the order of [`Space::all`].
     keyspaces: Vec<(Space, Keyspace)>,
+    /// Of [`CACHED`], if the lane has it.
+    row_cache: Option<RowCache>,
     recorder: Mutex<Recorder>,
     forecast: Forecast,
     memtable_bytes: u64,
@@ -136,7 +142,9 @@ impl Tables {
         });
         let recorder = Mutex::new(Recorder::new(folder, file, record, found, group, replayed));
         let forecast = Forecast::default();
-        Ok(Self { lane, database, keyspaces, recorder, forecast, memtable_bytes: options.memtable_bytes })
+        let row_cache = (lane == CACHED.lane()).then(|| RowCache::new(options.row_cache_bytes));
+        let memtable_bytes = options.memtable_bytes;
+        Ok(Self { lane, database, keyspaces, row_cache, recorder, forecast, memtable_bytes })
     }
 
     fn keyspace(&self, space: Space) -> StoreResult<&Keyspace> {
@@ -152,6 +160,24 @@ impl Tables {
     /// may see the first rows of a batch before its last.
     pub(crate) fn view(&self) -> View<'_> {
         View { tables: self, snapshot: self.database.snapshot() }
+    }
+
+    /// The cache of whole rows of a keyspace, if it has one.
+    fn row_cache(&self, space: Space) -> Option<&RowCache> {
+        self.row_cache.as_ref().filter(|_| space == Space::Rows(CACHED))
+    }
+
+    /// What is cached of a row. This comes before the view from which it is read otherwise.
+    pub(crate) fn find(&self, table: Table, key: &[u8]) -> Lookup {
+        self.row_cache(Space::Rows(table)).map_or(Lookup::Miss(None), |cache| cache.find(key))
+    }
+
+    /// Whether a row was found that is still the visible one.
+    pub(crate) fn is_current(&self, table: Table, key: &[u8], found: &Lookup) -> bool {
+        match (found, self.row_cache(Space::Rows(table))) {
+            (Lookup::Hit(_, seen), Some(cache)) => cache.is_current(key, *seen),
+            _ => false,
+        }
     }
 
     /// Writes all changes as one group. They are visible when this returns. Before that they and
@@ -174,7 +200,11 @@ impl Tables {
         }
         let mut bytes = 2 * ITEM_FRAME_BYTES_MAX + (Mark::BYTES + Synced::BYTES) as u64;
         let mut written = BTreeSet::from([self.marks().id()]);
+        let mut rows = self.row_cache.as_ref().map(RowCache::begin);
         for (space, key, value) in changes {
+            if let Some(rows) = rows.as_mut().filter(|_| space == Space::Rows(CACHED)) {
+                rows.add(&key, value.as_ref());
+            }
             bytes += ITEM_FRAME_BYTES_MAX + (key.len() + value.as_ref().map_or(0, Bytes::len)) as u64;
             let keyspace = self.keyspace(space)?;
             written.insert(keyspace.id());
@@ -191,6 +221,9 @@ impl Tables {
             context: "committing a batch".to_owned(),
             source: io::Error::other(error),
         })?;
+        if let Some(rows) = rows {
+            rows.visible();
+        }
         recorder.written(bytes, memtables.into_iter());
         self.forecast.add(moved);
         if syncs {
@@ -326,6 +359,7 @@ impl Tables {
             compactions_at_work: self.database.active_compactions() as u64,
             compactions: self.database.compactions_completed() as u64,
             compacting: self.database.time_compacting(),
+            rows: self.row_cache.as_ref().map(RowCache::activity),
         }
     }
 
@@ -379,6 +413,8 @@ pub(crate) struct Activity {
     pub(crate) compactions_at_work: u64,
     pub(crate) compactions: u64,
     pub(crate) compacting: Duration,
+    /// Of the cache of whole rows, if there is one.
+    pub(crate) rows: Option<RowActivity>,
 }
 
 impl Engine for Tables {
@@ -424,6 +460,43 @@ impl View<'_> {
             Some(raw) => live(table, &raw, now),
             None => Ok(None),
         }
+    }
+
+    /// The live value at a key that was looked up in the cache before the view was opened. What was
+    /// not there is put there.
+    pub(crate) fn value_found(
+        &self,
+        table: Table,
+        key: &[u8],
+        found: &Lookup,
+        now: UnixMillis,
+    ) -> StoreResult<Option<Value>> {
+        if let Lookup::Hit(raw, _) = found
+            && self.tables.is_current(table, key, found)
+        {
+            return live(table, raw, now);
+        }
+        let space = Space::Rows(table);
+        let Some(raw) = self.raw(space, key)? else { return Ok(None) };
+        let value = live(table, &raw, now)?;
+        if let (Lookup::Miss(Some(seen)), Some(cache), Some(_)) = (found, self.tables.row_cache(space), &value) {
+            cache.keep(key, &raw, *seen);
+        }
+        Ok(value)
+    }
+
+    /// The bytes at a key, for the only one to commit: nothing was committed since the view was
+    /// opened. So what is cached is what it shows.
+    pub(crate) fn newest(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
+        match self.tables.row_cache(space).and_then(|cache| cache.peek(key)) {
+            Some(raw) => Ok(Some(raw)),
+            None => self.raw(space, key),
+        }
+    }
+
+    /// Reads a row, so that a commit finds it in memory, unless it is cached as a whole.
+    pub(crate) fn touch(&self, table: Table, key: &[u8]) -> StoreResult<()> {
+        self.newest(Space::Rows(table), key).map(|_| ())
     }
 
     /// Keys and values of a range, from either end.
@@ -610,7 +683,41 @@ pub(crate) fn unreadable(folder: &Path, detail: String) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::options::EmbeddedOptions;
+
+    /// A change of a record.
+    fn change(row: &'static [u8]) -> (Space, Bytes, Option<Bytes>) {
+        (Space::Rows(CACHED), Bytes::from_static(b"key"), Some(value::encode_plain(row, None)))
+    }
+
+    /// Reads the record as a client does. Returns whether it was cached, too.
+    fn read(tables: &Tables) -> (Bytes, bool) {
+        let (found, now) = (tables.find(CACHED, b"key"), UnixMillis(0));
+        let value = tables.view().value_found(CACHED, b"key", &found, now).unwrap().unwrap();
+        (value.value, matches!(found, Lookup::Hit(..)))
+    }
+
+    #[test]
+    fn after_a_commit_that_failed_its_rows_are_read_from_the_database() {
+        let folder = tempfile::tempdir().unwrap();
+        let (database, options) = (folder.path().join("records"), EmbeddedOptions::default().of_lane(CACHED.lane()));
+        Tables::make(&database, CACHED.lane(), &options).unwrap();
+        let tables = Tables::open(&database, CACHED.lane(), &options, None).unwrap();
+        tables.commit([change(b"first")].into_iter(), &Moved::new(), true).unwrap();
+        assert_eq!(read(&tables), ("first".into(), false));
+        tables.commit([change(b"second")].into_iter(), &Moved::new(), true).unwrap();
+        assert_eq!(read(&tables), ("second".into(), true));
+        let foreign = (Space::Rows(Table::Objects), Bytes::from_static(b"key"), None);
+        let failed = tables.commit([change(b"third"), foreign].into_iter(), &Moved::new(), true);
+        assert!(matches!(failed, Err(StoreError::Invalid(_))), "{failed:?}");
+        for _ in 0..3 {
+            assert_eq!(read(&tables), ("second".into(), false));
+        }
+        let newest = tables.view().newest(Space::Rows(CACHED), b"key").unwrap();
+        assert_eq!(newest, Some(value::encode_plain(b"second", None)));
+    }
 
     #[test]
     fn bytes_that_the_disk_cannot_read_are_damage_and_a_lack_of_memory_is_not() {

@@ -1,7 +1,7 @@
-//! Records that are read again and again stay in the engine's cache while volumes are written and
-//! read, because their lane has a cache of its own, and while all records are listed, because that
-//! looks each block up once. One test alone is in this program, because it looks at what the whole
-//! process reads.
+//! Records that are read again and again stay in the engine's caches while volumes are written and
+//! read, because their lane has caches of its own, and while all records are listed, because that
+//! leaves the cache of whole records as it is. One test alone is in this program, because it looks
+//! at what the whole process reads.
 
 #![allow(clippy::unwrap_used)]
 

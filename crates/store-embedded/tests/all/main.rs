@@ -7,6 +7,7 @@ mod engine;
 mod faults;
 mod late_sync;
 mod opening;
+mod row_cache;
 mod salvage;
 mod suite;
 mod support;
