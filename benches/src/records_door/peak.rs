@@ -80,9 +80,12 @@ fn id(number: u64) -> String {
     ID.replace(NUMBER, &format!("{number:012}"))
 }
 
+/// Sets all attributes. Each value ends with a number of its own: a value that is there already
+/// changes nothing, and Penates writes nothing then.
 fn set_command() -> Vec<String> {
+    let value = format!("{}{NUMBER}", "v".repeat(VALUE_BYTES - NUMBER.len()));
     let mut command = vec!["HSET".to_owned(), ID.to_owned()];
-    command.extend(ATTRIBUTES.iter().flat_map(|name| [(*name).to_owned(), "v".repeat(VALUE_BYTES)]));
+    command.extend(ATTRIBUTES.iter().flat_map(|name| [(*name).to_owned(), value.clone()]));
     command
 }
 
@@ -123,6 +126,15 @@ mod tests {
     #[test]
     fn records_that_were_filled_have_the_ids_that_redis_benchmark_draws() {
         assert_eq!([0, 999_999].map(id), ["user:000000000000", "user:000000999999"]);
+    }
+
+    #[test]
+    fn a_command_that_sets_attributes_sets_others_each_time() {
+        let [_, _, attributes @ ..] = &set_command()[..] else { panic!("too short") };
+        assert_eq!(attributes.len(), 2 * ATTRIBUTES.len());
+        for value in attributes.iter().skip(1).step_by(2) {
+            assert!(value.ends_with(NUMBER) && value.len() == VALUE_BYTES, "{value}");
+        }
     }
 
     #[test]
