@@ -355,7 +355,7 @@ impl Versions {
         self.either(self.newest_change_below(below).await?, received, Ordering::Greater).await
     }
 
-    /// The revision of the newest version below another. Unlike the version, it can also be told of
+    /// The revision of the newest version below another. Unlike the version, it is also known for
     /// a received version whose state is damaged, or has not arrived yet away from the home of heads.
     pub async fn revision_below(&self, below: RevisionId) -> ResourceResult<Option<RevisionId>> {
         let received = self.received().await?.into_iter().map(|version| version.revision());

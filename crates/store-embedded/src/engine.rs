@@ -259,7 +259,7 @@ impl EmbeddedStore {
 
     /// Applies a small plan on the caller's thread, if the store lets all syncs wait and nothing has
     /// to be waited for. Sending it to the committer and back takes longer than to write it, and
-    /// whoever writes one list after the other has nothing else to do meanwhile.
+    /// a caller that writes one list after the other has nothing else to do meanwhile.
     async fn commit_here(&self, writer: &Writer, deadline: Deadline, plan: &Plan) -> StoreResult<Option<Outcome>> {
         let is_small = plan.rows_touched() <= ROWS_READ_HERE_MAX && plan.bytes < BULK_BYTES;
         if self.options.sync_delay.is_zero() || !is_small {

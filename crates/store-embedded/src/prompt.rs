@@ -92,7 +92,7 @@ pub(crate) struct Promptness {
     reads: Arc<Reads>,
     /// Slow reads by weight, minus prompt ones.
     balance: AtomicI64,
-    /// Whether the system tells which reads waited for the disk.
+    /// Whether the system reports which reads waited for the disk.
     is_counted: bool,
     /// `None`: there is no other worker to wake.
     watch: Option<JoinHandle<()>>,
@@ -186,7 +186,7 @@ impl Promptness {
         Some(Place { prompt: self, slot, from: now })
     }
 
-    /// Whether a slow read of this thread waited for the disk, as far as the system tells.
+    /// Whether a slow read of this thread waited for the disk, as far as the system reports it.
     fn waited_for_disk(&self) -> bool {
         !self.is_counted || has_read_from_disk()
     }

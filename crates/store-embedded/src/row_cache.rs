@@ -163,7 +163,7 @@ impl RowCache {
         }
     }
 
-    /// The row, for whoever is the only one to commit: none is changing but those of failed
+    /// The row, for the only writer that commits: none is changing but those of failed
     /// commits. It is not counted.
     pub(crate) fn peek(&self, key: &[u8]) -> Option<Bytes> {
         let shard = self.shard(key);
