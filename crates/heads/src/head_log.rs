@@ -172,13 +172,47 @@ impl HeadLog<'_> {
         Entries { heads, object, of_page, pages, rest: None, rows: VecDeque::new() }
     }
 
+    /// The newest head of an incarnation, however many incarnations came after it.
+    ///
+    /// Incarnations rise, as revisions do. So the page is found by halving, and in it the heads of an
+    /// incarnation are together, from the revision that began it on.
+    pub async fn newest_of(&self, incarnation: RevisionId) -> ObjectsResult<Option<Head>> {
+        let begins_at_most_with_it = |page| async move {
+            let first = self.first_of(page).await?;
+            let first = first.map(|row| head::open::<Head>(Table::Objects, &row.value)).transpose()?;
+            Ok(first.is_some_and(|first| first.incarnation <= incarnation))
+        };
+        let page = self.last_page_that(begins_at_most_with_it).await?;
+        let (from, to) = (keys::log(incarnation.min(self.before)), Some(keys::log(self.before)));
+        let scan = Scan { from, to, direction: Direction::Forward, max_bytes: SCAN_BYTES };
+        let mut entries = self.entries(scan, page..self.pages().min(page + 1));
+        let mut newest = None;
+        while let Some(head) = entries.next_head().await?.filter(|head| head.incarnation == incarnation) {
+            newest = Some(head);
+        }
+        Ok(newest)
+    }
+
     /// The page that has the entry of a revision if there is one: the last page that begins with it
-    /// or with an earlier one. Usually it is the last page, which is tried first.
+    /// or with an earlier one.
     pub async fn page_of(&self, revision: RevisionId) -> ObjectsResult<u64> {
+        let begins_at_most_with_it = |page| async move {
+            let first = self.first_of(page).await?;
+            Ok(first.and_then(|row| keys::revision_of(&row.sort)).is_some_and(|first| first <= revision))
+        };
+        self.last_page_that(begins_at_most_with_it).await
+    }
+
+    /// The last page that `begins_early`: no later one does, and each earlier one does. The first
+    /// page needs no look. Usually it is the last page, which is tried first.
+    async fn last_page_that<F>(&self, begins_early: impl Fn(u64) -> F) -> ObjectsResult<u64>
+    where
+        F: Future<Output = ObjectsResult<bool>>,
+    {
         let (mut low, mut high) = (0, self.pages().saturating_sub(1));
         let mut looked_at = high;
         while low < high {
-            if self.begins_at_most_with(revision, looked_at).await? {
+            if begins_early(looked_at).await? {
                 low = looked_at;
             } else {
                 high = looked_at - 1;
@@ -188,12 +222,12 @@ impl HeadLog<'_> {
         Ok(low)
     }
 
-    async fn begins_at_most_with(&self, revision: RevisionId, page: u64) -> ObjectsResult<bool> {
+    /// The first row of a page.
+    async fn first_of(&self, page: u64) -> ObjectsResult<Option<Row>> {
         let first = Scan::prefix(keys::log_prefix(), 1);
         let call = self.heads.call(Class::Description).strong();
         let partition = keys::log_page(&self.object, page);
-        let rows = self.heads.inner.store.scan(call, Table::Objects, &partition, first).await?.rows;
-        Ok(rows.first().and_then(|row| keys::revision_of(&row.sort)).is_some_and(|first| first <= revision))
+        Ok(self.heads.inner.store.scan(call, Table::Objects, &partition, first).await?.rows.into_iter().next())
     }
 }
 
@@ -239,23 +273,22 @@ struct HeadsOf<'a> {
 
 impl HeadsOf<'_> {
     async fn next(&mut self) -> ObjectsResult<Option<Head>> {
-        loop {
-            let head = match &self.last {
-                None => self.heads.head_at(self.object).await?.map(|row| row.head),
-                Some(last) => {
-                    // Skips all heads of another incarnation at once.
-                    let is_other = last.incarnation != self.incarnation;
-                    let below = if is_other { last.incarnation } else { last.revision };
-                    self.heads.log_before(self.object, last).newest_below(below).await?
+        let is_wanted = |head: &Head| head.incarnation == self.incarnation;
+        let head = match &self.last {
+            None => {
+                let current = self.heads.head_at(self.object).await?.map(|row| row.head);
+                match current.filter(|head| head.incarnation >= self.incarnation) {
+                    Some(current) if !is_wanted(&current) => {
+                        self.heads.log_before(self.object, &current).newest_of(self.incarnation).await?
+                    }
+                    current => current,
                 }
-            };
-            // Incarnations rise, as revisions do.
-            let Some(head) = head.filter(|head| head.incarnation >= self.incarnation) else { return Ok(None) };
-            self.last = Some(head.clone());
-            if head.incarnation == self.incarnation {
-                return Ok(Some(head));
             }
-        }
+            Some(last) => self.heads.log_before(self.object, last).newest_below(last.revision).await?,
+        };
+        let head = head.filter(is_wanted);
+        self.last.clone_from(&head);
+        Ok(head)
     }
 }
 

@@ -178,15 +178,15 @@ impl Timeline {
         }
         let read = || async {
             let log = self.heads.log_before(&self.object, &self.row.head);
-            let mut row = Some(self.row.clone());
-            while let Some(found) = row.take_if(|row| row.head.incarnation >= incarnation) {
-                let is_of_it = found.head.incarnation == incarnation && is_version(&found.head);
-                if is_of_it && self.is_listed(&found.head).await? {
+            let mut row = match self.row.head.incarnation > incarnation {
+                true => log.newest_of(incarnation).await?.map(logged),
+                false => Some(self.row.clone()),
+            };
+            while let Some(found) = row.take_if(|row| row.head.incarnation == incarnation) {
+                if is_version(&found.head) && self.is_listed(&found.head).await? {
                     return Ok(Some(found));
                 }
-                let is_other = found.head.incarnation != incarnation;
-                let below = if is_other { found.head.incarnation } else { found.head.revision };
-                row = log.newest_below(below).await?.map(logged);
+                row = log.newest_below(found.head.revision).await?.map(logged);
             }
             Ok(None)
         };

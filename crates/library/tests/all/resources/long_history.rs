@@ -8,12 +8,16 @@ use heads::{History, Keep, LibraryOptions, Queue, keys};
 use repository::{Membership, Update};
 use store::{Step, Table};
 
-use super::tree::{beside, create, descriptions, path, said, update};
+use super::tree::{beside, create, delete, descriptions, path, said, update};
 use crate::support::memory::{Fault, Gate};
 use crate::support::{Faulty, faulty_with};
 
 /// Enough changes that the earlier heads take more than a page of the log.
 const CHANGES: u64 = keys::LOG_PAGE_ENTRIES + 6;
+
+/// How often a resource is deleted and created again, so that its heads take more than a page of
+/// the log.
+const LIVES: u64 = keys::LOG_PAGE_ENTRIES / 2 + 6;
 
 /// The step that changes the head of the resource.
 fn is_head(_: usize, step: &Step) -> bool {
@@ -43,6 +47,31 @@ async fn the_partition_of_an_object_does_not_grow_with_its_history() {
     assert_eq!((rows(&pages[0]), rows(&pages[1])), (keys::LOG_PAGE_ENTRIES, CHANGES - keys::LOG_PAGE_ENTRIES));
     assert_eq!(versions.len() as u64, CHANGES + 1);
     assert!(versions.iter().all(|version| rows(version) == 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_a_resource_ended_is_found_in_few_reads_however_often_its_name_was_used_again() {
+    let faulty = faulty_with(LibraryOptions::default()).await;
+    let (library, at) = (&faulty.library, path("a"));
+    let object = keys::resource_partition(&at);
+    let mut ends = Vec::new();
+    for _ in 0..LIVES {
+        create(library, "a", "there").await.unwrap();
+        let incarnation = library.repository.resource(&at).await.unwrap().incarnation();
+        delete(library, "a").await.unwrap();
+        let deleted = library.heads.head_at(&object).await.unwrap().unwrap().head.revision;
+        library.repository.remove_tombstone(&at).await.unwrap();
+        ends.push((incarnation, deleted));
+    }
+    let entries = library.heads.head_at(&object).await.unwrap().unwrap().head.logged;
+    assert!(entries > keys::LOG_PAGE_ENTRIES, "{entries} entries");
+    for (incarnation, deleted) in ends {
+        faulty.store.take_scanned();
+        let end = library.heads.end_of(&object, incarnation).await.unwrap();
+        assert_eq!(end.map(|head| head.revision), Some(deleted));
+        let scans = faulty.store.take_scanned().len();
+        assert!(scans <= 12, "{scans} scans of a log of {entries} entries");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

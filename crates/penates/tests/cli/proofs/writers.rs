@@ -347,7 +347,8 @@ async fn check_past(client: &Client, pasts: &[Past<'_>], rng: &mut StdRng, secon
             assert_eq!(Some(title_of(client, version).await.as_str()), past.titles().nth(nth), "{version}");
         }
     }
-    for _ in 0..SAMPLED {
+    for nth in 0..SAMPLED {
+        println!("second {nth} of {SAMPLED}");
         let second = rng.random_range(seconds.clone());
         let datetime = written(second);
         let root = version_at(client, "", &datetime).await;
@@ -426,7 +427,8 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
     let mut rng = StdRng::seed_from_u64(seed);
     let journal = Journal::default();
     let mut consumers = [Consumer::default(), Consumer::default()];
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
+        println!("round {round} of {ROUNDS}");
         let served = [serve(), serve()];
         let running =
             served.each_ref().map(|served| Running { client: client(served), killing: AtomicBool::new(false) });
@@ -466,12 +468,14 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
         tokio::time::timeout(PATIENCE, settled).await.unwrap_or_else(|_| panic!("{resource} is never free"));
     }
     let asked = journal.asked.into_inner().unwrap();
+    println!("{} requests; waiting for the last event", asked.len());
     let last = asked.iter().max_by_key(|(_, asked)| asked.begun).map(|(name, _)| name.as_str());
     let mut all = Consumer::default();
     for consumer in consumers.iter_mut().chain([&mut all]) {
         let followed = consumer.follow(&running.client, last);
         tokio::time::timeout(APPEAR_WITHIN, followed).await.expect("the last change never appears");
     }
+    println!("{} events; comparing them with the requests", all.seen.len());
     assert_explained(&all.seen, &asked);
     for consumer in &consumers {
         let mut ids: Vec<_> = consumer.seen.iter().map(|event| &event["id"]).collect();
@@ -483,6 +487,7 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
     let mut pasts = Vec::new();
     for resource in 0..NAMES {
         let object = format!("{ORIGIN}{}", path(resource));
+        println!("comparing the versions of {object}");
         let of_it: Vec<_> = all.seen.iter().filter(|event| event["object"]["id"] == object.as_str()).collect();
         let live = of_it.iter().rposition(|event| event["type"] == "Create").expect("it is there");
         let expected: Vec<_> = of_it[live..].iter().map(|event| program(event).to_owned()).collect();
