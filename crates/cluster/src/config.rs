@@ -1,5 +1,6 @@
 //! A node's configuration files, as Cassandra 5.0 reads them.
 
+use std::mem::discriminant;
 use std::path::Path;
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ fn yaml(plan: &NodePlan, settings: &Settings, client_encryption_options: Option<
         }],
     });
     if let Value::Object(ours) = &mut yaml {
-        ours.extend(commitlog(settings.commitlog_sync));
+        ours.extend(commitlog(sync(settings)));
         if settings.authentication {
             ours.insert("authenticator".to_owned(), json!("PasswordAuthenticator"));
             ours.insert("authorizer".to_owned(), json!("CassandraAuthorizer"));
@@ -82,6 +83,15 @@ fn yaml(plan: &NodePlan, settings: &Settings, client_encryption_options: Option<
         ours.extend(settings.yaml.clone());
     }
     yaml
+}
+
+/// When the commit log is synced: as the given options say, or else as the settings do. A node does
+/// not start with the time of another mode.
+fn sync(settings: &Settings) -> CommitlogSync {
+    let given: Option<CommitlogSync> =
+        settings.yaml.get("commitlog_sync").and_then(Value::as_str).and_then(|mode| mode.parse().ok());
+    let own = settings.commitlog_sync;
+    given.filter(|given| discriminant(given) != discriminant(&own)).unwrap_or(own)
 }
 
 fn commitlog(sync: CommitlogSync) -> Map<String, Value> {
@@ -143,6 +153,22 @@ mod tests {
         let yaml = yaml(&plan(), &Settings { yaml: asked, ..Settings::default() }, None);
         assert_eq!((&yaml["num_tokens"], &yaml["memtable_heap_space"]), (&json!(16), &json!("64MiB")));
         assert_eq!(yaml["initial_token"], json!("-5"));
+    }
+
+    #[test]
+    fn a_mode_of_the_commit_log_among_given_options_has_no_time_of_another_one() {
+        let with = |options: &[(&str, Value)]| {
+            let asked = options.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+            let yaml = yaml(&plan(), &Settings { yaml: asked, ..Settings::default() }, None);
+            ["commitlog_sync", "commitlog_sync_period", "commitlog_sync_group_window"]
+                .map(|key| yaml.get(key).and_then(Value::as_str).unwrap_or("none").to_owned())
+        };
+        assert_eq!(with(&[("commitlog_sync", json!("batch"))]), ["batch", "none", "none"]);
+        assert_eq!(with(&[("commitlog_sync", json!("periodic"))]), ["periodic", "10000ms", "none"]);
+        assert_eq!(with(&[("commitlog_sync", json!("group"))]), ["group", "none", "10ms"]);
+        let window = ("commitlog_sync_group_window", json!("5ms"));
+        assert_eq!(with(&[("commitlog_sync", json!("group")), window]), ["group", "none", "5ms"]);
+        assert_eq!(with(&[("commitlog_sync_period", json!("1s"))]), ["periodic", "1s", "none"]);
     }
 
     #[test]

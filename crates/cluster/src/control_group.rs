@@ -13,6 +13,10 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// The file of a group with its processes. A process enters a group when its id is written there.
 const PROCESSES: &str = "cgroup.procs";
 
+/// Controllers of version 1 that limit nothing here: they count time of processors, and bytes from and
+/// to disks.
+const COUNTING: [&str; 2] = ["cpuacct", "blkio"];
+
 /// In microseconds, the time of which a group gets its share of processors. It is the kernel's own.
 const PERIOD_US: u64 = 100_000;
 
@@ -54,6 +58,12 @@ impl ControlGroup {
             let first = [("cpu.cfs_period_us", PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota_us.to_string())];
             group.limit(name, "cpu", &[("cpu.max", format!("{quota_us} {PERIOD_US}"))], &first)?;
         }
+        // Version 1 counts what a group uses apart. Where it does not, nothing is missing but figures.
+        for controller in COUNTING {
+            if let Some(Parent::First(folder)) = parent(Path::new(ROOT), controller) {
+                let _ = group.make(&folder, name);
+            }
+        }
         Ok(group)
     }
 
@@ -73,20 +83,27 @@ impl ControlGroup {
                 return Err(io::Error::new(ErrorKind::Unsupported, why));
             }
         };
-        let folder = parent.join(name);
-        if !self.folders.contains(&folder) && folder.exists() {
-            fs::remove_dir(&folder).map_err(|error| named(&folder, &error))?;
-        }
-        match fs::create_dir(&folder) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(named(&folder, &error)),
-            _ if self.folders.contains(&folder) => {}
-            _ => self.folders.push(folder.clone()),
-        }
+        let folder = self.make(&parent, name)?;
         for (file, value) in files {
             let file = folder.join(file);
             fs::write(&file, value).map_err(|error| named(&file, &error))?;
         }
         Ok(())
+    }
+
+    /// Makes the folder of the group in a parent, if it has not been made yet. Controllers may share one
+    /// under several names.
+    fn make(&mut self, parent: &Path, name: &str) -> io::Result<PathBuf> {
+        let folder = parent.canonicalize().map_err(|error| named(parent, &error))?.join(name);
+        if self.folders.contains(&folder) {
+            return Ok(folder);
+        }
+        if folder.exists() {
+            fs::remove_dir(&folder).map_err(|error| named(&folder, &error))?;
+        }
+        fs::create_dir(&folder).map_err(|error| named(&folder, &error))?;
+        self.folders.push(folder.clone());
+        Ok(folder)
     }
 
     /// Moves a process that runs into the group. What it had in memory before does not count.
@@ -184,6 +201,10 @@ mod tests {
             std::thread::yield_now();
         }
         let folders = group.folders.clone();
+        // What it uses is counted, also where that is a matter of other controllers.
+        let counted = |controller: &str| Path::new(ROOT).join(controller).join(&name).exists();
+        let is_apart = |controller: &&str| Path::new(ROOT).join(controller).join(PROCESSES).exists();
+        assert!(COUNTING.into_iter().filter(is_apart).all(counted), "{folders:?}");
         child.kill().unwrap();
         child.wait().unwrap();
         drop(group);

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `run.json` | [`Line`] |
 //! | `plan.toml`, `facts.json` | the plan, and what was measured on what |
+//! | `record.json`, `summary.json` | the run as one of the testbed, whose portal shows it |
+//! | `seconds.csv`, `latencies.hlog`, `monitor/candidate.csv` | its figures over time, where the testbed has them |
 //! | all others | what the run has kept in its folder |
 
 use std::fs::{self, File};
@@ -12,11 +14,17 @@ use std::path::{Path, PathBuf};
 
 use preservation::bagit::BagWriter;
 use preservation::write::WriteError;
+use serde::Serialize;
 use thiserror::Error;
 use walkdir::WalkDir;
 
+use crate::filed;
 use crate::line::Line;
+use crate::load::watch;
 use crate::study::Study;
+
+/// Where the testbed has what a monitor has sampled on the machine of the candidate.
+const MONITOR: &str = "monitor/candidate.csv";
 
 /// Why a run is not archived.
 #[derive(Debug, Error)]
@@ -75,9 +83,9 @@ pub fn archive(study: &Study, archive: &Path) -> Result<Archived, ArchiveError> 
 
 fn add(study: &Study, line: &Line, place: &Path) -> Result<(), ArchiveError> {
     let mut bag = BagWriter::create(place)?;
-    let mut json = io_at(place, serde_json::to_vec_pretty(line).map_err(io::Error::from))?;
-    json.push(b'\n');
-    put(&mut bag, "run.json", &mut &json[..], place)?;
+    put_json(&mut bag, "run.json", line, place)?;
+    put_json(&mut bag, "record.json", &filed::record(study, line, id(study, line)), place)?;
+    put_json(&mut bag, "summary.json", &filed::outcome(study, line), place)?;
     for name in ["plan.toml", "facts.json"] {
         copy(&mut bag, name, &study.folder().join(name))?;
     }
@@ -88,7 +96,15 @@ fn add(study: &Study, line: &Line, place: &Path) -> Result<(), ArchiveError> {
         let entry = io_at(&folder, entry)?;
         let within = entry.path().strip_prefix(&folder).ok().and_then(Path::to_str);
         if let Some(name) = within.filter(|_| entry.file_type().is_file()) {
+            let name = if name == watch::FILE { MONITOR } else { name };
             copy(&mut bag, name, entry.path())?;
+        }
+    }
+    // A run without figures over time has files of nothing: the portal copies them.
+    let names = filed::NAMES_OF_SECONDS.join(",") + "\n";
+    for (name, text) in [(filed::SECONDS, names.as_str()), (filed::LATENCIES, "")] {
+        if !folder.join(name).exists() {
+            put(&mut bag, name, &mut text.as_bytes(), place)?;
         }
     }
     let Line { planned, .. } = line;
@@ -106,6 +122,12 @@ fn add(study: &Study, line: &Line, place: &Path) -> Result<(), ArchiveError> {
         ("Bag-Software-Agent", format!("penates lab {}", env!("CARGO_PKG_VERSION"))),
     ];
     Ok(bag.finish(&info)?)
+}
+
+fn put_json(bag: &mut BagWriter, name: &str, value: &impl Serialize, place: &Path) -> Result<(), ArchiveError> {
+    let mut json = io_at(place, serde_json::to_vec_pretty(value).map_err(io::Error::from))?;
+    json.push(b'\n');
+    put(bag, name, &mut &json[..], place)
 }
 
 fn copy(bag: &mut BagWriter, name: &str, path: &Path) -> Result<(), ArchiveError> {

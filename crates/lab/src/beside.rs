@@ -7,6 +7,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::catalogue;
 use crate::factor::{Applied, Setting};
 use crate::plan::Plan;
 
@@ -38,7 +39,9 @@ pub(crate) fn beside(plan: &Plan, setting: &Setting, in_force: &BTreeMap<String,
     let others = plan.factors.iter().filter(|factor| setting.get(&factor.name).is_none());
     let of_factors = others.filter_map(|factor| {
         let name = factor.name.clone();
-        let is_said = node.yaml.contains_key(&name) || node.around().iter().any(|(said, ..)| *said == name);
+        let is_said = node.yaml.contains_key(&name)
+            || node.table.contains_key(&name)
+            || node.around().iter().any(|(said, ..)| *said == name);
         let is_own = factor.default.is_none() && !is_said;
         Some(Beside { value: in_force.get(&name)?.clone(), name, is_own, applied: factor.applied() })
     });
@@ -46,13 +49,16 @@ pub(crate) fn beside(plan: &Plan, setting: &Setting, in_force: &BTreeMap<String,
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let of_yaml = node.yaml.iter().filter(|(name, _)| plan.factor(name).is_none());
     let of_yaml = of_yaml.map(|(name, value)| said(name, text(value), Applied::Restart));
+    let mode = plan.compatibility().map(|mode| said(catalogue::COMPATIBILITY, mode.to_owned(), Applied::Restart));
+    let of_table = node.table.iter().filter(|(name, _)| plan.factor(name).is_none());
+    let of_table = of_table.map(|(name, value)| said(name, value.clone(), Applied::Table));
     let is_varied = plan.factors.iter().any(|factor| factor.applied() == Applied::Heap);
     let heap = node.heap_mib.filter(|_| !is_varied).map(|mib| said("heap", mib.to_string(), Applied::Heap));
     let options = (!node.jvm_options.is_empty()).then(|| node.jvm_options.join(" "));
     let options = options.map(|options| said("options of Java", options, Applied::Jvm));
     let around = plan.node.around().into_iter().filter(|(name, ..)| plan.factor(name).is_none());
     let around = around.map(|(name, value, applied)| said(name, value, applied));
-    of_factors.chain(of_yaml).chain(heap).chain(options).chain(around).collect()
+    of_factors.chain(of_yaml).chain(mode).chain(of_table).chain(heap).chain(options).chain(around).collect()
 }
 
 #[cfg(test)]
@@ -83,9 +89,15 @@ mod tests {
             "partition_size_warn_threshold = 100MiB",
             "concurrent_writes = 128",
             "disk_access_mode = mmap",
+            "compaction = {'class': 'SizeTieredCompactionStrategy'}",
+            "compression = {'enabled': 'false'}",
             "heap = 1024 MiB",
             "options of Java = -XX:+UseG1GC",
         ];
         assert_eq!(found, expected);
+        // What the lab adds for a format of files is said as what the plan says.
+        plan.node.yaml.insert("sstable".to_owned(), serde_json::json!({"selected_format": "bti"}));
+        let found: Vec<_> = beside(&plan, &setting, &in_force).iter().map(ToString::to_string).collect();
+        assert!(found.iter().any(|one| one == "storage_compatibility_mode = NONE"), "{found:?}");
     }
 }

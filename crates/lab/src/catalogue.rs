@@ -61,9 +61,29 @@ pub const MEMTABLES: [(&str, &str); 3] =
 /// See [`MEMTABLES`].
 pub const MEMTABLE_DEFAULT: &str = "default";
 
+/// What an option of a table may be.
+pub(crate) const TABLE_RULE: &str =
+    "compaction, compression or caching, with a flat map such as {'class': '…'}, or memtable with a name";
+
+/// The format of files of tables.
+pub const FORMAT: &str = "sstable.selected_format";
+
+/// The setting that says which earlier nodes can read what a node writes, and its value for none.
+pub const COMPATIBILITY: &str = "storage_compatibility_mode";
+/// See [`COMPATIBILITY`].
+pub const COMPATIBLE_WITH_NONE: &str = "NONE";
+
+/// Whether a node starts with a format of files only if Cassandra 4 need not read them.
+pub fn needs_compatibility(format: &str) -> bool {
+    format.trim() == "bti"
+}
+
 /// The factor that says which Java runs the nodes: the path of its home, or the name of a folder in
 /// `/usr/lib/jvm`.
 pub const JDK: &str = "jdk";
+
+/// The factor that says how much of the heap is for young objects, in MiB: `-Xmn`.
+pub const YOUNG: &str = "young";
 
 /// The name that a setting had before.
 pub fn old_name(name: &str) -> Option<&'static str> {
@@ -72,7 +92,7 @@ pub fn old_name(name: &str) -> Option<&'static str> {
 
 /// All of them. The caches are applied by a restart, because `system_views.settings` does not
 /// follow what a running node is given.
-pub const KNOWN: [Known; 34] = [
+pub const KNOWN: [Known; 35] = [
     restart("memtable_heap_space"),
     restart("memtable_offheap_space"),
     restart("memtable_allocation_type"),
@@ -95,7 +115,7 @@ pub const KNOWN: [Known; 34] = [
     restart("trickle_fsync"),
     restart("file_cache_size"),
     restart("column_index_size"),
-    restart("sstable.selected_format"),
+    restart(FORMAT),
     table("compaction"),
     table("compression"),
     table("caching"),
@@ -105,6 +125,7 @@ pub const KNOWN: [Known; 34] = [
     around(deployment::COPIES, Applied::Keyspace),
     around(deployment::CONSISTENCY, Applied::Keyspace),
     Known { name: "heap", applied: Applied::Heap, nodetool: None },
+    Known { name: YOUNG, applied: Applied::Jvm, nodetool: None },
     Known { name: "collector", applied: Applied::Jvm, nodetool: None },
     Known { name: JDK, applied: Applied::Jvm, nodetool: None },
 ];

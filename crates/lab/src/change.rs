@@ -105,6 +105,9 @@ impl Change {
             match factor.applied() {
                 Applied::Restart | Applied::Live => {
                     self.yaml.push(yaml(factor, &value, before));
+                    if let Some(mode) = plan.compatibility().filter(|_| name == catalogue::FORMAT) {
+                        self.yaml.extend(catalogue::needs_compatibility(&value).then(|| compatible(mode)));
+                    }
                     let command = |value: &str| live(&name, value);
                     if factor.applied() == Applied::Live
                         && let Some(pair) = command(&value).zip(before.and_then(|before| command(before)))
@@ -143,6 +146,11 @@ impl Change {
                     let run = |home: &str| format!("run the node on the Java of {home}");
                     let back = before.map_or_else(|| "run it on the Java that it had".to_owned(), |home| run(home));
                     self.jvm.push((run(&value), back));
+                }
+                Applied::Jvm if factor.is_young() => {
+                    let set = |mib: &str| format!("set -Xmn{mib}m");
+                    let back = before.filter(|before| *before != "none").map(|before| set(before));
+                    self.jvm.push((set(&value), back.unwrap_or_else(|| "delete -Xmn".to_owned())));
                 }
                 Applied::Jvm => {
                     let before = factor.default.as_deref().unwrap_or_default();
@@ -210,6 +218,14 @@ fn altered_back(options: &[String], unread: &[String]) -> String {
 /// What to do to `cassandra.yaml` so that tables can name a memtable, and what leads back.
 fn memtable(name: &str, configuration: &str) -> (String, String) {
     (format!("have {name}: {configuration} below memtable: configurations"), "it may stay".to_owned())
+}
+
+/// What to do to `cassandra.yaml` so that a node starts with a format of files that Cassandra 4 has
+/// not, and what leads back.
+fn compatible(mode: &str) -> (String, String) {
+    let name = catalogue::COMPATIBILITY;
+    let what = format!("set {name}: {mode}, without which a node does not start with that format; Cassandra 4 cannot");
+    (format!("{what} read what it writes then"), format!("{name} may stay: files of that format need it"))
 }
 
 /// The collectors of Java, as its options name them.
@@ -320,6 +336,16 @@ mod tests {
         let expected = "compression = {'chunk_length_in_kb': '16', 'class': 'LZ4Compressor'} AND memtable = 'trie';";
         assert!(to.ends_with(expected), "{to}");
         assert_eq!(change.yaml[0].0, "have trie: {class_name: TrieMemtable} below memtable: configurations");
+    }
+
+    #[test]
+    fn a_format_that_cassandra_4_has_not_comes_with_the_mode_without_which_a_node_does_not_start() {
+        let change = changed_to(&[("sstable.selected_format", None, "bti")]);
+        let [(format, _), (mode, _)] = &change.yaml[..] else { panic!("two keys: {change:?}") };
+        assert!(format.starts_with("set sstable.selected_format: bti"), "{format}");
+        assert!(mode.starts_with("set storage_compatibility_mode: NONE, without which"), "{mode}");
+        assert!(change.beside.iter().any(|beside| beside.to_string() == "storage_compatibility_mode = NONE"));
+        assert_eq!(changed_to(&[("sstable.selected_format", Some("bti"), "big")]).yaml.len(), 1);
     }
 
     #[test]

@@ -21,6 +21,10 @@ const COUNTS_TOLERANCE: f64 = 0.01;
 /// The share by which two accounts of the same bytes may differ.
 const ACCOUNTS_TOLERANCE: f64 = 0.05;
 
+/// So many compactions run at a time, the mean of all looks, that MBeans, which are asked at other
+/// instants, have to see one.
+const RUNNING_MIN: f64 = 0.5;
+
 /// A run whose median changes by this factor from its first quarter to its last was not steady: it
 /// was still warming up, or became slower.
 const CHANGE_MAX: f64 = 1.5;
@@ -152,8 +156,9 @@ pub fn notes(plan: &Plan, loaded: &Loaded) -> Vec<String> {
     notes
 }
 
-/// Whether the two accounts of compactions agree: MBeans count those of all tables, and their bytes
-/// before compression; `system.compaction_history` has those of the load's table on disk.
+/// Whether the accounts of compactions agree. MBeans count those of all tables, and their bytes before
+/// compression; `system.compaction_history` has those of the load's table on disk. While compactions
+/// run, `system_views.sstable_tasks` has them, and MBeans those that run and wait.
 pub fn accounts_agree(metrics: &BTreeMap<String, f64>) -> Vec<String> {
     let more = [("compactions", "jmx_compactions"), ("compacted_bytes", "jmx_compacted_bytes")];
     let of = |name: &str| metrics.get(&format!("{name}{DRAINED}")).copied();
@@ -163,7 +168,13 @@ pub fn accounts_agree(metrics: &BTreeMap<String, f64>) -> Vec<String> {
         let is_too_few = counted < kept * (1.0 - ACCOUNTS_TOLERANCE);
         is_too_few.then(|| format!("MBeans counted {counted} {in_history}, system.compaction_history has {kept}"))
     });
-    differs.collect()
+    let running = metrics.get("running_compactions").copied().filter(|running| *running >= RUNNING_MIN);
+    let is_none = |name: &str| metrics.get(name).is_some_and(|count| *count == 0.0);
+    let are_none = is_none("active_compactions") && is_none("pending_compactions");
+    let unseen = running.filter(|_| are_none).map(|running| {
+        format!("MBeans had no compaction that runs or waits at any look, sstable_tasks {running:.1} at a time")
+    });
+    differs.chain(unseen).collect()
 }
 
 #[cfg(test)]
@@ -182,5 +193,19 @@ mod tests {
             ["MBeans counted 2 compactions, system.compaction_history has 3"]
         );
         assert!(accounts_agree(&BTreeMap::from([("compactions_drained".to_owned(), 3.0)])).is_empty());
+    }
+
+    #[test]
+    fn compactions_that_run_are_in_mbeans_too_unless_hardly_any_is_seen() {
+        let notes = |running: f64, active: f64, pending: f64| {
+            let figures =
+                [("running_compactions", running), ("active_compactions", active), ("pending_compactions", pending)];
+            accounts_agree(&figures.map(|(name, value)| (name.to_owned(), value)).into())
+        };
+        let note = "MBeans had no compaction that runs or waits at any look, sstable_tasks 1.5 at a time";
+        assert_eq!(notes(1.5, 0.0, 0.0), [note]);
+        assert!(notes(1.5, 0.2, 0.0).is_empty() && notes(1.5, 0.0, 0.1).is_empty() && notes(0.2, 0.0, 0.0).is_empty());
+        // Without MBeans nothing is to be compared.
+        assert!(accounts_agree(&BTreeMap::from([("running_compactions".to_owned(), 2.0)])).is_empty());
     }
 }

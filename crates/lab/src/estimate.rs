@@ -23,7 +23,7 @@ const ROW_BYTES: f64 = 40.0;
 const DISK_TIMES: f64 = 3.0;
 
 /// How often a byte is compacted at most, where tables of a run are merged again and again.
-const COMPACTED_TIMES: f64 = 10.0;
+pub(crate) const COMPACTED_TIMES: f64 = 10.0;
 
 /// Writes and deletions of a load, its warm-up included.
 fn changes(workload: &Workload) -> (f64, f64) {
@@ -123,7 +123,7 @@ fn in_memory(plan: &Plan, memory: f64) -> Option<String> {
 }
 
 /// A limit of compactions that is far above all that a run can give them to do.
-fn throttle_cannot_bind(plan: &Plan) -> Option<String> {
+pub(crate) fn throttle_cannot_bind(plan: &Plan) -> Option<String> {
     let factor = plan.factor(THROTTLE)?;
     let limits = factor.values.iter().chain(&factor.default).filter_map(|limit| value::bytes(limit));
     // Zero is no limit.

@@ -35,9 +35,9 @@ pub enum Applied {
     /// A setting of a candidate of the testbed, which starts with it. It is read back from the process
     /// that runs.
     Setting,
-    /// Options of the Java machine, separated by spaces; or which Java it is
-    /// ([`JDK`](crate::catalogue::JDK)). The first are read back from the node's command line, and the
-    /// second from the program that runs.
+    /// Options of the Java machine, separated by spaces; or the size of a part of its heap
+    /// ([`YOUNG`](crate::catalogue::YOUNG)); or which Java it is ([`JDK`](crate::catalogue::JDK)). The
+    /// first two are read back from the node's command line, and the last from the program that runs.
     Jvm,
 }
 
@@ -78,6 +78,12 @@ impl Factor {
         self.applied.unwrap_or_else(|| catalogue::find(&self.name).map_or(Applied::Restart, |known| known.applied))
     }
 
+    /// Whether it says how much of the heap is for young objects. A candidate may have a setting of that
+    /// name.
+    pub(crate) fn is_young(&self) -> bool {
+        self.name == catalogue::YOUNG && self.applied() == Applied::Jvm
+    }
+
     /// All levels in order: the default (`None`), then the other values.
     pub fn levels(&self) -> Vec<Option<&str>> {
         std::iter::once(None).chain(self.values.iter().map(|value| Some(value.as_str()))).collect()
@@ -96,7 +102,8 @@ impl Factor {
             return wrong("a running node does not take it: applied = \"restart\"".to_owned());
         }
         let mut all = self.values.iter().chain(&self.default);
-        if self.applied() == Applied::Heap && all.any(|value| !value.parse::<u32>().is_ok_and(|mib| mib > 0)) {
+        let is_size = self.applied() == Applied::Heap || self.is_young();
+        if is_size && all.any(|value| !value.parse::<u32>().is_ok_and(|mib| mib > 0)) {
             return wrong("sizes of the heap are whole numbers of MiB".to_owned());
         }
         let mut all = self.values.iter().chain(&self.default);
@@ -118,9 +125,7 @@ impl Factor {
             let is_known = catalogue::find(&self.name).is_some_and(|known| known.applied == Applied::Table);
             let mut all = self.values.iter().chain(&self.default);
             if !is_known || all.any(|value| value::option(&self.name, value).is_none()) {
-                let what = "compaction, compression or caching, with a flat map such as {'class': '…'}, or memtable \
-                    with a name";
-                return wrong(what.to_owned());
+                return wrong(catalogue::TABLE_RULE.to_owned());
             }
         }
         for (position, value) in self.values.iter().enumerate() {

@@ -18,7 +18,7 @@
 //!   what flushes do.
 //! - `run.rs`: one run, with the rates of `hold.rs` and the threads of `closed.rs`; `checks.rs`: what
 //!   voids it; `costs.rs`: what it costs. `execute.rs`: all runs; `line.rs` and `study.rs` keep them,
-//!   `archive.rs` for ever.
+//!   `archive.rs` for ever, and `filed.rs` as runs of the testbed.
 //! - `stats/`: statistics; `analysis.rs`: what the runs say, and `union.rs`: the best values of them;
 //!   `recommend.rs`: what follows, with `change.rs`, `beside.rs`, `defaults.rs` and `caveats.rs`;
 //!   `report/` shows it, `apply.rs` sets what a running node takes, and `yaml.rs` changes an
@@ -44,6 +44,7 @@ pub mod design;
 pub mod estimate;
 pub mod execute;
 pub mod factor;
+mod filed;
 mod flushes;
 pub mod hold;
 pub mod line;

@@ -104,7 +104,7 @@ impl Metric {
 }
 
 /// Metrics that can be objectives. The files of a run have more.
-pub const KNOWN: [Metric; 55] = [
+pub const KNOWN: [Metric; 56] = [
     less("mean_ms", "mean latency", "ms"),
     less("p50_ms", "median latency", "ms"),
     less("p90_ms", "p90 of latency", "ms"),
@@ -159,6 +159,7 @@ pub const KNOWN: [Metric; 55] = [
     less("reads_before_flushes_bytes_per_s", "reads of the disk in the seconds before flushes", "bytes per second"),
     less("reads_after_flushes_bytes_per_s", "reads of the disk in the seconds after flushes", "bytes per second"),
     less("disk_latency_ms", "latency of the disk", "ms"),
+    less("disk_bytes_per_s", "throughput of the disk, reads and writes", "bytes per second"),
     less("cpu", "processors in use, of all", "share"),
 ];
 

@@ -12,6 +12,7 @@ use crate::design::Design;
 use crate::factor::{Applied, Factor, Setting};
 use crate::metric::{self, Metric, Source};
 use crate::sync;
+use crate::value;
 use crate::workload::{Data, Mix, PageCache, Partitions, Workload};
 
 /// What a name is made of.
@@ -131,6 +132,10 @@ pub struct Node {
     pub jvm_options: Vec<String>,
     /// Further keys of `cassandra.yaml`.
     pub yaml: std::collections::BTreeMap<String, serde_json::Value>,
+    /// Options of the table, by their names, as values of a factor of that name are written. A factor
+    /// without a default has that of the table here.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub table: std::collections::BTreeMap<String, String>,
     /// How many nodes there are, 1 to 9. They share the machine.
     pub count: u8,
     /// How many of them keep a record.
@@ -147,6 +152,7 @@ impl Default for Node {
             heap_mib: None,
             jvm_options: Vec::new(),
             yaml: std::collections::BTreeMap::new(),
+            table: std::collections::BTreeMap::new(),
             count: 1,
             copies: 1,
             consistency: "ONE".to_owned(),
@@ -172,6 +178,11 @@ impl Node {
         ];
         let differing = all.into_iter().filter(|(differs, ..)| *differs);
         differing.map(|(_, name, value, applied)| (name, value, applied)).collect()
+    }
+
+    /// The format of files that its keys of `cassandra.yaml` name; `None`: that of Cassandra.
+    fn format(&self) -> Option<&str> {
+        self.yaml.get("sstable")?.get("selected_format")?.as_str()
     }
 
     /// How a memtable is configured below `memtable: configurations`, as a line of YAML has it: as the
@@ -343,6 +354,7 @@ impl Plan {
                     return wrong(&factor.name, "name the candidate of which it is a setting".to_owned());
                 }
                 self.check_heap()?;
+                self.check_table()?;
                 self.check_cluster()?;
             }
         }
@@ -416,8 +428,17 @@ impl Plan {
         wrong(format!("workloads: {}", workload.name), taken)
     }
 
-    /// Options of Java must not set the heap by themselves.
+    /// Options of Java must not set the heap by themselves, and young objects have a part of it.
     fn check_heap(&self) -> Result<(), PlanError> {
+        let young = self.factors.iter().find(|factor| factor.is_young()).into_iter();
+        let young = young.flat_map(|factor| factor.values.iter().chain(&factor.default));
+        let most = young.filter_map(|value| value.parse::<u64>().ok()).max();
+        if let Some((most, least)) = most.zip(self.heaps_mib().into_iter().min())
+            && most >= least
+        {
+            let what = format!("{most} MiB: less than the least heap, {least} MiB");
+            return Err(PlanError::Invalid { at: catalogue::YOUNG.to_owned(), what });
+        }
         let of_jvm = self.factors.iter().filter(|factor| factor.applied() == Applied::Jvm);
         let values = of_jvm.flat_map(|factor| factor.values.iter().chain(&factor.default));
         let words = values.flat_map(|value| value.split_whitespace());
@@ -427,6 +448,20 @@ impl Plan {
                 at: option.to_owned(),
                 what: "the heap is set by node.heap_mib or by the factor heap only".to_owned(),
             }),
+            None => Ok(()),
+        }
+    }
+
+    /// Options of the table are those that a factor may be, with values that it may have.
+    fn check_table(&self) -> Result<(), PlanError> {
+        let is_good = |name: &str, value: &str| {
+            let is_known = catalogue::find(name).is_some_and(|known| known.applied == Applied::Table);
+            is_known && value::option(name, value).is_some()
+        };
+        match self.node.table.iter().find(|(name, value)| !is_good(name, value)) {
+            Some((name, _)) => {
+                Err(PlanError::Invalid { at: format!("node.table: {name}"), what: catalogue::TABLE_RULE.to_owned() })
+            }
             None => Ok(()),
         }
     }
@@ -499,15 +534,22 @@ impl Plan {
         Ok(())
     }
 
+    /// The heaps that runs have and that the plan says.
+    fn heaps_mib(&self) -> Vec<u64> {
+        let factor = self.factors.iter().find(|factor| factor.applied() == Applied::Heap);
+        let usual = match factor.and_then(|factor| factor.default.as_ref()) {
+            Some(default) => default.parse().ok(),
+            None => self.node.heap_mib.map(u64::from),
+        };
+        let values = factor.into_iter().flat_map(|factor| &factor.values).filter_map(|value| value.parse().ok());
+        values.chain(usual).collect()
+    }
+
     /// The largest heap that runs have; `None`: the node decides in some of them.
     fn heap_mib_max(&self) -> Option<u64> {
         let factor = self.factors.iter().find(|factor| factor.applied() == Applied::Heap);
-        let usual = match factor.and_then(|factor| factor.default.as_ref()) {
-            Some(default) => default.parse().ok()?,
-            None => u64::from(self.node.heap_mib?),
-        };
-        let values = factor.into_iter().flat_map(|factor| &factor.values).filter_map(|value| value.parse().ok());
-        values.chain([usual]).max()
+        let is_said = factor.is_some_and(|factor| factor.default.is_some()) || self.node.heap_mib.is_some();
+        self.heaps_mib().into_iter().max().filter(|_| is_said)
     }
 
     /// What has to be measured, and under which workload: the objective and the metric of the bound
@@ -587,6 +629,17 @@ impl Plan {
         of_factors.min().unwrap_or(self.repeats)
     }
 
+    /// What the lab adds to the storage compatibility of all nodes, as `cassandra.yaml` has it. By
+    /// itself a node writes what Cassandra 4 reads, and does not start with a format that 4 has not.
+    /// `None` if no run has such a format, or if the plan says the mode.
+    pub(crate) fn compatibility(&self) -> Option<&'static str> {
+        let of_factor = self.factor(catalogue::FORMAT).filter(|factor| factor.applied() == Applied::Restart);
+        let of_factor = of_factor.into_iter();
+        let values = of_factor.flat_map(|factor| factor.values.iter().chain(&factor.default)).map(String::as_str);
+        let is_needed = values.chain(self.node.format()).any(catalogue::needs_compatibility);
+        (is_needed && !self.node.yaml.contains_key(catalogue::COMPATIBILITY)).then_some(catalogue::COMPATIBLE_WITH_NONE)
+    }
+
     /// The factor of a name.
     pub fn factor(&self, name: &str) -> Option<&Factor> {
         self.factors.iter().find(|factor| factor.name == name)
@@ -608,6 +661,23 @@ mod tests {
         name = "store.cache"
         values = ["24MiB"]
     "#;
+
+    #[test]
+    fn options_of_the_table_are_those_that_a_factor_may_be() {
+        let plan = |table: &str| {
+            let node = format!("node = {{ table = {{ {table} }} }}\n design");
+            let of_candidate = "candidate = { name = \"penates-records\" }\n        door = \"repository\"";
+            let of_node = PLAN.replace(of_candidate, "").replace("store.cache\"", "x\"\n applied = \"restart\"");
+            Plan::parse(&of_node.replacen("design", &node, 1))
+        };
+        let said = plan("compression = \"{'enabled': 'false'}\", memtable = \"trie\"").unwrap();
+        assert_eq!(said.node.table["memtable"], "trie");
+        assert_eq!(Plan::parse(&said.to_toml()).unwrap(), said);
+        for wrong in ["comment = \"x\"", "compression = \"none' OR 'x\"", "heap = \"512\""] {
+            let error = plan(wrong).unwrap_err().to_string();
+            assert!(error.contains("node.table: ") && error.contains("flat map"), "{wrong}: {error}");
+        }
+    }
 
     #[test]
     fn a_plan_names_a_door_and_is_refused_where_the_door_does_not_take_its_load() {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use crate::closed::{self, Closed};
 use crate::design::Design;
-use crate::estimate::{KEY_BYTES, MIB};
-use crate::factor::Factor;
+use crate::estimate::{COMPACTED_TIMES, KEY_BYTES, MIB};
+use crate::factor::{Applied, Factor};
 use crate::plan::{self, LATENESS_MAX, Node, Plan};
+use crate::rig::THROTTLE;
 use crate::workload::{Data, Keys, Mix, Workload};
 
 /// The names of the presets.
@@ -25,6 +26,19 @@ const SPACES: [u32; 5] = [3, 4, 5, 6, 8];
 
 /// Threads that flush. When memtables take 1 / (1 + these) of their space, Cassandra flushes one.
 const WRITERS: u32 = 8;
+
+/// The default limit of compactions and its other values, in parts of so many MiB per second in the
+/// thesis: 16, 24, 32 and 40.
+const LIMITS: [u32; 4] = [2, 3, 4, 5];
+const LIMIT_MIB: u32 = 8;
+
+/// Scaled limits let compactions read the records that are there before the load so many times
+/// within its time.
+const PREFILL_TIMES: f64 = 3.0;
+
+/// The table of the thesis, as cassandra-stress makes it.
+const TABLE: [(&str, &str); 2] =
+    [("compaction", "{'class': 'SizeTieredCompactionStrategy'}"), ("compression", "{'enabled': 'false'}")];
 
 /// How often each run flushes at least, with the defaults and under the mix that writes least: STCS
 /// compacts four tables, so some compactions begin within the load.
@@ -51,7 +65,8 @@ const CONFIRM_MIN: u32 = 5;
 /// What can be said of a preset.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// Records, durations and the space of memtables times this: 1 is as in the thesis.
+    /// Records, durations and the space of memtables times this: 1 is as in the thesis. Below 1, limits
+    /// of compactions that no run could reach are less too.
     pub scale: f64,
     /// Operations per second; the thesis says none, because it measured in a closed loop.
     pub rate: f64,
@@ -68,16 +83,17 @@ impl Default for Scale {
 /// The preset of a name.
 pub fn find(name: &str, scale: Scale) -> Option<Plan> {
     match name {
-        "thesis" => Some(thesis(scale)),
+        "thesis" => Some(thesis(scale, scaled_limit)),
         "thesis-closed" => Some(thesis_closed(scale)),
         _ => None,
     }
 }
 
 /// The same in a closed loop, with as many threads as a search finds: for likeness only. Nothing is
-/// recommended, so nothing is measured afresh.
+/// recommended, so nothing is measured afresh. How much a run writes follows from the node, so the
+/// limits of compactions are those of the thesis.
 fn thesis_closed(scale: Scale) -> Plan {
-    let mut plan = thesis(scale);
+    let mut plan = thesis(scale, |_, _, _| None);
     plan.name = "thesis-closed".to_owned();
     plan.description = format!("{} {} It is for likeness only.", plan.description, closed::WARNING);
     plan.confirm = 0;
@@ -91,8 +107,8 @@ fn thesis_closed(scale: Scale) -> Plan {
 /// shares of the heap and of the processors here, so that they fit this machine. The load is an open
 /// loop at one rate for all: the closed loops of the thesis measured mostly their own number of
 /// threads. A run that is shorter or slower has less space for memtables, so that it flushes and
-/// compacts too.
-fn thesis(scale: Scale) -> Plan {
+/// compacts too, and lower limits of compactions, so that these bind: `scaled` says them.
+fn thesis(scale: Scale, scaled: fn(Scale, &Data, f64) -> Option<u32>) -> Plan {
     let data = Data { records: (1e6 * scale.scale).max(RECORDS_MIN) as u64, ..Data::default() };
     let least_share = MIXES.iter().map(|(write, read)| write / (write + read)).fold(1.0, f64::min);
     let writes_per_s = scale.rate.max(RATE_MIN) * least_share;
@@ -127,11 +143,22 @@ fn thesis(scale: Scale) -> Plan {
     };
     let space = |eighths: u32| format!("{}MiB", eighth_mib * eighths);
     let numbers = |values: [usize; 3]| values.map(|value| value.to_string()).to_vec();
+    let scaled = scaled(scale, &data, duration_s);
+    let limit = |part: u32| match scaled {
+        None => format!("{}MiB/s", LIMIT_MIB * part),
+        Some(kib) if kib.is_multiple_of(1_024) => format!("{}MiB/s", kib / 1_024 * part),
+        Some(kib) => format!("{}KiB/s", kib * part),
+    };
+    let [default, others @ ..] = LIMITS.map(limit);
+    let described = scaled.map(|_| format!("{default} to {}", others[2]));
+    // A running node takes whole MiB only, and nodes of this plan start before every run.
+    let applied = scaled.filter(|kib| !kib.is_multiple_of(1_024)).map(|_| Applied::Restart);
+    let limits = Factor { applied, ..factor(THROTTLE, default, others.to_vec()) };
     Plan {
         name: "thesis".to_owned(),
         candidate: None,
         door: None,
-        description: description(&data, duration_s, eighth_mib),
+        description: description(&data, duration_s, eighth_mib, described),
         seed: 1,
         repeats: scale.repeats,
         confirm: scale.repeats.max(CONFIRM_MIN),
@@ -143,7 +170,11 @@ fn thesis(scale: Scale) -> Plan {
         bound: None,
         design,
         data,
-        node: Node { heap_mib: Some(HEAP_MIB), ..Node::default() },
+        node: Node {
+            heap_mib: Some(HEAP_MIB),
+            table: TABLE.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            ..Node::default()
+        },
         restart: None,
         lateness_max: LATENESS_MAX,
         workloads,
@@ -152,11 +183,7 @@ fn thesis(scale: Scale) -> Plan {
             // The clean-up threshold follows from it, as 1 / (1 + writers).
             factor("memtable_flush_writers", WRITERS.to_string(), numbers([6, 10, 12])),
             factor("concurrent_compactors", "1".to_owned(), numbers(compactors())),
-            factor(
-                "compaction_throughput",
-                "16MiB/s".to_owned(),
-                [24, 32, 40].map(|mib| format!("{mib}MiB/s")).to_vec(),
-            ),
+            limits,
             once("snapshot_before_compaction", "false", "true"),
             once("partition_size_warn_threshold", "100MiB", "10MiB"),
         ],
@@ -182,14 +209,44 @@ fn eighth_mib(writes: f64, data: &Data) -> u32 {
     (most as u32).clamp(1, HEAP_MIB / 8)
 }
 
-/// What was scaled, and what was not.
-fn description(data: &Data, duration_s: f64, eighth_mib: u32) -> String {
+/// The part of scaled limits of compactions in KiB per second, of which the default is twice as much;
+/// `None`: the limits are those of the thesis.
+///
+/// If all that a run writes is compacted [`COMPACTED_TIMES`] times and does not reach the least limit
+/// of the thesis, its values cannot make a difference. Then the greatest limit is what that takes, and
+/// the others have the ratios of the thesis. The default is at least so much that compactions can read
+/// the records [`PREFILL_TIMES`] times within the load's time, because they wait for it too.
+fn scaled_limit(scale: Scale, data: &Data, duration_s: f64) -> Option<u32> {
+    let (least, greatest) = (f64::from(LIMITS[0]), f64::from(LIMITS[3]));
+    let (write, read) = MIXES[0];
+    let record = f64::from(data.record_bytes) + KEY_BYTES;
+    let compacted = scale.rate.max(RATE_MIN) * write / (write + read) * record * COMPACTED_TIMES;
+    if scale.scale >= 1.0 || compacted >= f64::from(LIMIT_MIB) * least * MIB {
+        return None;
+    }
+    let of_records = PREFILL_TIMES * data.records as f64 * record / duration_s;
+    let kib = ((compacted / greatest).max(of_records / least) / 1_024.0) as u32;
+    let whole_mib = kib / 1_024 * 1_024;
+    let part = if whole_mib > 0 { whole_mib } else { kib.max(1) };
+    (part < LIMIT_MIB * 1_024).then_some(part)
+}
+
+/// What was scaled, and what was not. `limits` are the scaled ones of compactions.
+fn description(data: &Data, duration_s: f64, eighth_mib: u32, limits: Option<String>) -> String {
     let (space, most, full) = (eighth_mib * SPACE, eighth_mib * 8, HEAP_MIB);
+    let (least_limit, most_limit) = (LIMIT_MIB * LIMITS[0], LIMIT_MIB * LIMITS[3]);
+    let limits = match limits {
+        Some(limits) => format!(
+            "Limits of compactions are scaled too, to {limits} (of {least_limit} to {most_limit} MiB/s), because no \
+             run at this rate could reach the least of them: the greatest is what compactions take if all that is \
+             written is compacted {COMPACTED_TIMES} times. Not scaled: the rate, the heap and the threads."
+        ),
+        None => "Not scaled: the rate, the heap, the threads and the limits of compactions.".to_owned(),
+    };
     format!(
         "The thesis on tuning Cassandra's compaction. Scaled: {} records (of 1000000), {duration_s:.0} s of load (of \
          1200), and memtables of {space} to {most} MiB (of {} to {full}), so small that a run flushes about \
-         {FLUSHES_MIN} times or more with the defaults. Not scaled: the rate, the heap, the threads and the limit of \
-         compactions.",
+         {FLUSHES_MIN} times or more with the defaults. {limits}",
         data.records,
         full / 8 * SPACE,
     )
@@ -264,6 +321,36 @@ mod tests {
         assert!(plan.description.contains("10000 records") && plan.description.contains("memtables of 2 to 8 MiB"));
     }
 
+    /// The default limit of compactions and its values, and how they are applied.
+    fn limits(plan: &Plan) -> (Vec<&str>, Applied) {
+        let factor = plan.factor(THROTTLE).unwrap();
+        (factor.default.iter().chain(&factor.values).map(String::as_str).collect(), factor.applied())
+    }
+
+    #[test]
+    fn limits_of_compactions_that_no_run_could_reach_have_the_ratios_of_the_thesis_at_a_small_scale() {
+        let plan_at = |scale, rate| {
+            let plan = find("thesis", Scale { scale, rate, ..Scale::default() }).unwrap();
+            plan.check().unwrap();
+            plan
+        };
+        let of_thesis = (vec!["16MiB/s", "24MiB/s", "32MiB/s", "40MiB/s"], Applied::Live);
+        assert_eq!(limits(&plan_at(1.0, 1_000.0)), of_thesis, "as in the thesis");
+        assert_eq!(limits(&plan_at(0.01, 20_000.0)), of_thesis, "a run can reach them");
+        // 900 × 180 bytes a second, ten times, are five parts.
+        let plan = plan_at(0.01, 1_000.0);
+        let scaled = vec!["632KiB/s", "948KiB/s", "1264KiB/s", "1580KiB/s"];
+        assert_eq!(limits(&plan), (scaled, Applied::Restart), "a running node takes whole MiB only");
+        assert!(plan.description.contains("scaled too, to 632KiB/s to 1580KiB/s (of 16 to 40 MiB/s)"), "{plan:?}");
+        assert_eq!(limits(&plan_at(0.01, 9_000.0)), (vec!["4MiB/s", "6MiB/s", "8MiB/s", "10MiB/s"], Applied::Live));
+        // The records before a slow load are many, so the limits are more than the load alone needs.
+        assert_eq!(limits(&plan_at(0.1, 10.0)).0[0], "70KiB/s");
+        for (scale, rate) in [(0.001, 500.0), (0.01, 1_000.0), (0.1, 1_000.0), (0.5, 5_000.0), (0.01, 9_000.0)] {
+            let plan = plan_at(scale, rate);
+            assert!(crate::estimate::notes(&plan).is_empty(), "{scale}, {rate}: {:?}", limits(&plan));
+        }
+    }
+
     #[test]
     fn the_thesis_in_a_closed_loop_is_the_same_but_for_its_loop_and_what_is_measured_afresh() {
         let scale = Scale { scale: 0.01, ..Scale::default() };
@@ -274,6 +361,9 @@ mod tests {
         assert!(closed.to_toml().contains("threads = \"search\""), "{}", closed.to_toml());
         let open = find("thesis", scale).unwrap();
         closed.workloads.iter_mut().for_each(|workload| workload.closed = None);
+        // What a closed loop writes is not known before.
+        assert_eq!(limits(&closed).0[0], "16MiB/s");
+        closed.factors[3] = open.factors[3].clone();
         assert_eq!((closed.workloads, closed.factors), (open.workloads, open.factors));
         assert!(NAMES.iter().all(|name| find(name, scale).is_some_and(|plan| plan.name == *name)));
     }

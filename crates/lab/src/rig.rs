@@ -43,7 +43,7 @@ pub struct Baseline {
 }
 
 /// Counters of the node since it started. Only their differences count.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Counters {
     /// When they were read, in seconds on a clock that only goes forward.
     pub at_s: f64,

@@ -14,7 +14,7 @@ use crate::hold::{HELD_RATE, Hold, Ladder};
 use crate::line::Line;
 use crate::metric;
 use crate::plan::{Plan, Restart};
-use crate::rig::{Rig, RigError};
+use crate::rig::{Counters, Rig, RigError};
 use crate::schedule::Planned;
 use crate::workload::Workload;
 
@@ -139,6 +139,17 @@ fn create(folder: &Path) -> Result<(), RigError> {
     created.map_err(|error| RigError::Fatal(format!("{}: {error}", folder.display())))
 }
 
+/// The file of a run with its counters, of which the figures are differences.
+const COUNTERS: &str = "counters.json";
+
+/// Keeps counters by when they were read.
+fn keep(counters: [(&str, &Counters); 4], folder: &Path) -> Result<(), RigError> {
+    let path = folder.join(COUNTERS);
+    let text = serde_json::to_vec_pretty(&BTreeMap::from(counters)).map_err(std::io::Error::from);
+    let kept = text.and_then(|text| std::fs::write(&path, text));
+    kept.map_err(|error| RigError::Fatal(format!("{}: {error}", path.display())))
+}
+
 /// What a load showed.
 struct Measured {
     metrics: BTreeMap<String, f64>,
@@ -162,6 +173,7 @@ async fn measure<R: Rig + ?Sized>(
     let after = rig.counters().await?;
     let state = rig.drain().await?;
     let drained = rig.counters().await?;
+    keep([("before", &before), ("begun", &loaded.begun), ("after", &after), ("drained", &drained)], folder)?;
     let mut metrics = loaded.metrics.clone();
     let failed_share = (loaded.due - loaded.done) as f64 / loaded.due.max(1) as f64;
     let of_load = [(metric::FAILED_SHARE, failed_share), (metric::LATENESS_P99_MS, loaded.lateness_p99_ms)];

@@ -9,11 +9,13 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal};
 
+use crate::estimate::MIB;
 use crate::factor::{Applied, Setting};
 use crate::plan::{Plan, Restart};
 use crate::rig::{
     Baseline, CountedBy, Counters, Facts, Loaded, NODE_CPU_S, NODE_WRITTEN_BYTES, Rig, RigError, THROTTLE,
 };
+use crate::value;
 use crate::workload::Workload;
 
 /// A factor and one of its values.
@@ -159,6 +161,13 @@ impl Simulated {
         surface.base_ms + single.sum::<f64>() + double.map(|(_, _, adds)| adds).sum::<f64>()
     }
 
+    /// The limit of compactions that is in force, in bytes per second.
+    fn limit(&self) -> f64 {
+        let value = self.plan.factor(THROTTLE).and_then(|factor| self.in_force.value(factor));
+        let limit = value.and_then(value::bytes).filter(|limit| *limit > 0.0);
+        limit.unwrap_or(THROTTLE_MIB_PER_S * MIB)
+    }
+
     fn use_more(&mut self, name: &str, more: f64) {
         *self.counters.used.entry(name.to_owned()).or_default() += more;
     }
@@ -255,8 +264,11 @@ impl Rig for Simulated {
             Fault::CountsEverything => 10.0,
             _ => 1.0,
         };
-        let share = if self.fault == Fault::BrokenThrottle { 2.0 } else { 0.2 };
-        let compacted = share * THROTTLE_MIB_PER_S * f64::from(1 << 20) * (time_s + 1.0);
+        let per_s = match self.fault {
+            Fault::BrokenThrottle => 2.0 * THROTTLE_MIB_PER_S * MIB,
+            _ => (0.2 * THROTTLE_MIB_PER_S * MIB).min(0.8 * self.limit()),
+        };
+        let compacted = per_s * (time_s + 1.0);
         let written = WRITE_AMPLIFICATION * (count - reads) * f64::from(self.plan.data.record_bytes);
         let puts_off =
             self.surface.puts_off.as_ref().is_some_and(|(name, value)| self.in_force.get(name) == Some(value));

@@ -26,7 +26,7 @@ pub struct Edits {
     /// Keys that have to go, if they are there: earlier names, and those of another mode.
     pub delete: Vec<String>,
     /// Keys below others, by their whole names, and keys whose values are lists or maps, with their
-    /// values. They are changed by hand.
+    /// values; and keys that have to go with one of these. They are changed by hand.
     pub below: Vec<(String, String)>,
     /// Factors of the setting that are not in this file: options of tables and of Java.
     pub elsewhere: Vec<String>,
@@ -92,6 +92,9 @@ pub fn edits(plan: &Plan, setting: &Setting) -> Edits {
             edits.delete.extend(keys.delete.into_iter().map(str::to_owned));
         } else if name.contains('.') || is_nested(value) {
             edits.below.push((name.clone(), value.clone()));
+            let needs_mode = name == catalogue::FORMAT && catalogue::needs_compatibility(value);
+            let mode = plan.compatibility().filter(|_| needs_mode);
+            edits.below.extend(mode.map(|mode| (catalogue::COMPATIBILITY.to_owned(), mode.to_owned())));
         } else {
             edits.set.push((name.clone(), catalogue::for_yaml(name, value)));
             edits.delete.extend(catalogue::old_name(name).map(str::to_owned));
@@ -461,8 +464,12 @@ data_file_directories: [/data]
             ("sstable.selected_format", "bti"),
         ]);
         assert_eq!(edits.elsewhere, ["compression", "heap", "memtable"]);
-        let below =
-            [("memtable.configurations.trie", "{class_name: TrieMemtable}"), ("sstable.selected_format", "bti")];
+        let below = [
+            ("memtable.configurations.trie", "{class_name: TrieMemtable}"),
+            ("sstable.selected_format", "bti"),
+            // A node does not start with that format alone.
+            ("storage_compatibility_mode", "NONE"),
+        ];
         assert_eq!(edits.below, below.map(|(key, value)| (key.to_owned(), value.to_owned())));
         assert_eq!(edits.set, [("concurrent_reads".to_owned(), "64".to_owned())]);
     }

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -14,14 +15,20 @@ use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponse, 
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use netlink_sys::{Socket, SocketAddr as KernelAddr};
 
+/// The file of a run: a line for each connection at each look.
+const FILE: &str = "packets.csv";
+
 /// The mean round trip over a time, in milliseconds, sampled in these intervals; `None` if the kernel
-/// says none.
+/// says none. All samples are kept in the folder of the run.
 pub(super) async fn round_trip_ms(
     nodes: &[SocketAddr],
     start: Instant,
     duration: Duration,
     interval: Duration,
-) -> Option<f64> {
+    run: &Path,
+) -> Result<Option<f64>, csv::Error> {
+    let mut out = csv::Writer::from_path(run.join(FILE))?;
+    out.write_record(["at_s", "round_trip_us"])?;
     let mut ticks = tokio::time::interval_at((start + interval).into(), interval);
     let (mut sum, mut count) = (0.0, 0_u32);
     let end = start + duration;
@@ -30,13 +37,17 @@ pub(super) async fn round_trip_ms(
             _ = ticks.tick() => {}
             () = tokio::time::sleep_until(end.into()) => break,
         }
-        let nodes = nodes.to_owned();
+        let (at_s, nodes) = (format!("{:.3}", start.elapsed().as_secs_f64()), nodes.to_owned());
         let sampled = tokio::task::spawn_blocking(move || round_trips_us(&nodes)).await;
         let values = sampled.ok().and_then(Result::ok).unwrap_or_default();
+        for value in &values {
+            out.write_record([&at_s, &value.to_string()])?;
+        }
         sum += values.iter().copied().map(f64::from).sum::<f64>() / 1e3;
         count += u32::try_from(values.len()).unwrap_or_default();
     }
-    (count > 0).then(|| sum / f64::from(count))
+    out.flush()?;
+    Ok((count > 0).then(|| sum / f64::from(count)))
 }
 
 /// The round trip of each connection to these addresses, in microseconds.
@@ -102,8 +113,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn each_connection_to_an_address_has_its_round_trip_and_others_have_none() {
+    #[tokio::test]
+    async fn each_connection_to_an_address_has_its_round_trip_and_others_have_none() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let node = listener.local_addr().unwrap();
         assert!(round_trips_us(&[node]).unwrap().is_empty());
@@ -113,6 +124,13 @@ mod tests {
             stream.write_all(b"x").unwrap();
             other.read_exact(&mut [0]).unwrap();
         }
+        let folder = tempfile::tempdir().unwrap();
+        let (start, time) = (Instant::now(), Duration::from_millis(200));
+        let mean = round_trip_ms(&[node], start, time, time / 10, folder.path()).await.unwrap();
+        let kept = std::fs::read_to_string(folder.path().join(FILE)).unwrap();
+        // On a busy machine there may be no look.
+        assert_eq!(mean.is_some(), kept.lines().count() > 1, "{mean:?} {kept}");
+        assert!(kept.starts_with("at_s,round_trip_us\n") && (kept.lines().count() - 1).is_multiple_of(3), "{kept}");
         let found = round_trips_us(&[node]).unwrap();
         assert!(found.len() == 3 && found.iter().all(|us| (1..1_000_000).contains(us)), "{found:?}");
         drop(streams);

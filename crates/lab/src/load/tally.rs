@@ -9,6 +9,7 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::IntervalLogWriterBuilder;
 use hdrhistogram::{CreationError, Histogram};
 
+use crate::filed::NAMES_OF_SECONDS;
 use crate::rig::{Counters, Loaded};
 use crate::workload::Operation;
 
@@ -49,6 +50,8 @@ pub(super) struct Tally {
     quarters: [Histogram<u64>; 4],
     /// By the second in which they were due.
     seconds: BTreeMap<u64, Histogram<u64>>,
+    /// Those of them that were done.
+    done_in: BTreeMap<u64, u64>,
 }
 
 /// Counts a value. The histogram grows until it has a place for it.
@@ -73,6 +76,7 @@ impl Tally {
             each: BTreeMap::new(),
             quarters: std::array::from_fn(|_| empty.clone()),
             seconds: BTreeMap::new(),
+            done_in: BTreeMap::new(),
             all: empty.clone(),
             empty,
         })
@@ -93,6 +97,7 @@ impl Tally {
         let of_operation = self.each.entry(ended.operation).or_insert_with(empty);
         record(of_operation, us(ended.latency));
         record(self.seconds.entry(at.as_secs()).or_insert_with(empty), us(ended.latency));
+        *self.done_in.entry(at.as_secs()).or_default() += u64::from(ended.is_done);
         record(&mut self.quarters[quarter.min(3)], us(ended.latency));
         record(&mut self.all, us(ended.latency));
     }
@@ -111,18 +116,21 @@ impl Tally {
         Ok(())
     }
 
-    /// Writes a line of CSV for each second.
+    /// Writes a line of CSV for each second, with all that the testbed has of one. Latencies are those of
+    /// all operations; nothing counts users, bytes or refusals.
     pub fn write_seconds(&self, out: impl Write) -> Result<(), csv::Error> {
         let mut table = csv::Writer::from_writer(out);
-        table.write_record(["at_s", "due", "mean_ms", "p50_ms", "p99_ms", "max_ms"])?;
+        table.write_record(NAMES_OF_SECONDS)?;
         for (second, histogram) in &self.seconds {
             let times = [
                 histogram.mean(),
                 histogram.value_at_quantile(0.5) as f64,
+                histogram.value_at_quantile(0.9) as f64,
                 histogram.value_at_quantile(0.99) as f64,
                 histogram.max() as f64,
             ];
-            let counts = [second.to_string(), histogram.len().to_string()];
+            let (due, done) = (histogram.len(), self.done_in.get(second).copied().unwrap_or_default());
+            let counts = [*second, due, due, done, 0, due - done, 0, 0, 0, 0].map(|count| count.to_string());
             let times = times.map(|us| format!("{:.3}", us / 1e3));
             table.write_record(counts.iter().chain(&times))?;
         }
@@ -136,8 +144,10 @@ impl Tally {
         let mut times = |prefix: &str, histogram: &Histogram<u64>| {
             let all = [
                 ("mean_ms", histogram.mean() / 1e3),
+                ("min_ms", histogram.min() as f64 / 1e3),
                 ("p50_ms", ms(histogram, 0.5)),
                 ("p90_ms", ms(histogram, 0.9)),
+                ("p95_ms", ms(histogram, 0.95)),
                 ("p99_ms", ms(histogram, 0.99)),
                 ("p999_ms", ms(histogram, 0.999)),
                 ("max_ms", histogram.max() as f64 / 1e3),
@@ -193,7 +203,12 @@ mod tests {
         assert!((loaded.metrics["p50_ms"] - 3.0).abs() < 0.01 && (loaded.quarters_ms[0].unwrap() - 2.0).abs() < 0.01);
         let mut seconds = Vec::new();
         tally.write_seconds(&mut seconds).unwrap();
-        assert_eq!(String::from_utf8(seconds).unwrap().lines().count(), 1 + 4);
+        // The testbed reads them as its own.
+        let seconds = csv::Reader::from_reader(&seconds[..]).into_deserialize::<testbed::results::Second>();
+        let seconds: Vec<_> = seconds.map(Result::unwrap).collect();
+        let counts: Vec<_> =
+            seconds.iter().map(|second| (second.at_s, second.due, second.done, second.failed)).collect();
+        assert_eq!(counts, [(0, 1, 1, 0), (1, 1, 1, 0), (2, 1, 1, 0), (3, 1, 0, 1)]);
         let mut log = Vec::new();
         tally.write_log(&mut log).unwrap();
         assert!(String::from_utf8(log).unwrap().contains("HIST"));

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use procfs::Current;
 use procfs::process::Process;
+use procfs::{Current, ProcResult, ProcessCGroup};
 use testbed::monitor::{self, CgroupWatch, MonitorError, Settings, Watch};
 
 use super::packets;
@@ -24,8 +24,9 @@ const FIRST: &str = "node";
 /// What its control group is called, if it has one of its own.
 const GROUP: &str = "container";
 
-/// Where Linux has control groups of version 2: alone, or beside those of version 1.
-const GROUPS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
+/// Where Linux has control groups: those of version 2 here or below `unified`, and those of version 1
+/// in a folder for each controller.
+const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Between two samples; shorter loads have at least this many.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -45,10 +46,10 @@ impl Watched {
     /// Writes all samples of a load into a folder, and returns what they say.
     pub async fn run(&self, start: Instant, duration: Duration, folder: &Path) -> Result<Means, MonitorError> {
         let monitor = folder.join(FILE);
-        let of_packets = packets::round_trip_ms(&self.addresses, start, duration, interval(duration));
+        let of_packets = packets::round_trip_ms(&self.addresses, start, duration, interval(duration), folder);
         let (samples, of_packets) = tokio::join!(run(self, start, duration, &monitor), of_packets);
         let mut samples = samples?;
-        samples.extend(of_packets.map(|ms| ("packet_round_trip_ms".to_owned(), ms)));
+        samples.extend(of_packets?.map(|ms| ("packet_round_trip_ms".to_owned(), ms)));
         Ok(samples)
     }
 }
@@ -62,20 +63,32 @@ fn name(of: &str, number: usize) -> String {
     }
 }
 
-/// The folder of the control group of a process, if this program is in another one.
-fn own_group(pid: u32) -> Option<PathBuf> {
-    let group = |process: Process| {
-        let groups = process.cgroups().ok()?;
-        groups.into_iter().find(|group| group.hierarchy == 0).map(|group| group.pathname)
-    };
-    let of_process = group(Process::new(i32::try_from(pid).ok()?).ok()?)?;
-    let own = group(Process::myself().ok()?)?;
-    folder_of_group(&GROUPS.map(Path::new), &of_process, &own)
+/// The folders of the control groups of a process that this program is not in too; none if it is in
+/// all of them.
+fn own_groups(pid: u32) -> Vec<PathBuf> {
+    let of = |process: ProcResult<Process>| process.and_then(|process| process.cgroups());
+    let of_process = i32::try_from(pid).ok().and_then(|pid| of(Process::new(pid)).ok());
+    match of_process.zip(of(Process::myself()).ok()) {
+        Some((of_process, own)) => folders_of_groups(Path::new(GROUPS), &of_process.0, &own.0),
+        None => Vec::new(),
+    }
 }
 
-fn folder_of_group(roots: &[&Path], of_process: &str, own: &str) -> Option<PathBuf> {
-    let folders = roots.iter().map(|root| root.join(of_process.trim_start_matches('/')));
-    folders.filter(|_| of_process != own).find(|folder| folder.join("cpu.stat").exists())
+fn folders_of_groups(root: &Path, of_process: &[ProcessCGroup], own: &[ProcessCGroup]) -> Vec<PathBuf> {
+    let is_own = |group: &&ProcessCGroup| {
+        let ours = own.iter().find(|ours| ours.hierarchy == group.hierarchy);
+        ours.is_some_and(|ours| ours.pathname == group.pathname)
+    };
+    let folder = |group: &ProcessCGroup| {
+        let below = group.pathname.trim_start_matches('/');
+        let roots: Vec<_> = match group.hierarchy {
+            // The file tells the two places of version 2 apart.
+            0 => vec![root.to_owned(), root.join("unified")],
+            _ => group.controllers.iter().map(|controller| root.join(controller)).collect(),
+        };
+        roots.into_iter().map(|root| root.join(below)).find(|folder| folder.join("cgroup.procs").exists())
+    };
+    of_process.iter().filter(|group| !is_own(group)).filter_map(folder).collect()
 }
 
 /// Adds what the other nodes use to what the first one does: `node2_cpu` to `node_cpu`.
@@ -105,7 +118,10 @@ pub(crate) fn interval(duration: Duration) -> Duration {
 /// not be sampled is left out.
 async fn run(watched: &Watched, start: Instant, duration: Duration, file: &Path) -> Result<Means, MonitorError> {
     let numbered = || (1..).zip(&watched.pids);
-    let group = |(number, pid): (usize, &u32)| Some(CgroupWatch::new(&name(GROUP, number), &own_group(*pid)?));
+    let group = |(number, pid): (usize, &u32)| {
+        let folders = own_groups(*pid);
+        (!folders.is_empty()).then(|| CgroupWatch { name: name(GROUP, number), folders })
+    };
     let settings = Settings {
         data: Some(watched.data.clone()),
         watches: numbered().map(|(number, pid)| Watch { name: name(FIRST, number), pid: *pid }).collect(),
@@ -132,12 +148,17 @@ async fn run(watched: &Watched, start: Instant, duration: Duration, file: &Path)
     let share = procfs::Meminfo::current().ok().zip(means.get("memory_used_bytes"));
     let share = share.map(|(memory, used)| used / memory.mem_total as f64);
     means.extend(share.map(|share| ("memory_used_share".to_owned(), share)));
+    let throughput = means.get("disk_read_bytes_per_s").zip(means.get("disk_written_bytes_per_s"));
+    let throughput = throughput.map(|(read, written)| read + written);
+    means.extend(throughput.map(|bytes| ("disk_bytes_per_s".to_owned(), bytes)));
     Ok(means)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use procfs::{FromBufRead, ProcessCGroups};
+
     use super::*;
 
     #[test]
@@ -158,16 +179,27 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_watched_where_it_is_that_of_a_node_and_not_of_this_program_too() {
-        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let group = second.path().join("penates-127.0.1.1");
-        std::fs::create_dir(&group).unwrap();
-        std::fs::write(group.join("cpu.stat"), "usage_usec 1\n").unwrap();
-        let roots = [first.path(), second.path()];
-        assert_eq!(folder_of_group(&roots, "/penates-127.0.1.1", "/"), Some(group));
-        assert_eq!(folder_of_group(&roots, "/penates-127.0.1.1", "/penates-127.0.1.1"), None);
-        // In version 1 it is elsewhere.
-        assert_eq!(folder_of_group(&roots, "/other", "/"), None);
-        assert_eq!(own_group(std::process::id()), None);
+    fn groups_are_watched_where_they_are_those_of_a_node_and_not_of_this_program_too() {
+        let root = tempfile::tempdir().unwrap();
+        let made = |folder: &str| {
+            let folder = root.path().join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("cgroup.procs"), "").unwrap();
+            folder
+        };
+        let groups = |lines: &str| ProcessCGroups::from_buf_read(lines.as_bytes()).unwrap().0;
+        let own = groups("9:name=systemd:/\n4:memory:/job\n2:cpu,cpuacct:/\n0::/\n");
+        let found = |lines: &str| folders_of_groups(root.path(), &groups(lines), &own);
+        // Version 1: a group for each controller. One of a controller that is mounted nowhere is none.
+        let (memory, cpu) = (made("memory/penates"), made("cpu/penates"));
+        let of_first = "9:name=systemd:/\n4:memory:/penates\n2:cpu,cpuacct:/penates\n1:pids:/penates\n0::/\n";
+        assert_eq!(found(of_first), [memory.clone(), cpu]);
+        assert_eq!(found("4:memory:/penates\n2:cpu,cpuacct:/\n0::/\n"), [memory]);
+        // Version 2, beside it and alone.
+        let unified = made("unified/penates");
+        assert_eq!(found("4:memory:/job\n2:cpu,cpuacct:/\n0::/penates\n"), [unified]);
+        let alone = made("penates");
+        assert_eq!(found("0::/penates\n"), [alone]);
+        assert!(found("0::/\n").is_empty() && own_groups(std::process::id()).is_empty());
     }
 }

@@ -24,10 +24,13 @@ pub(super) fn settings(plan: &Plan, setting: &Setting) -> Settings {
     };
     // Tables are dropped before each run: snapshots of them would fill the disk.
     settings.yaml.insert("auto_snapshot".to_owned(), Value::Bool(false));
-    if plan.factor(catalogue::MEMTABLE).is_some() {
+    if plan.factor(catalogue::MEMTABLE).is_some() || plan.node.table.contains_key(catalogue::MEMTABLE) {
         // All runs have the same, so that the table alone says which one is in force.
         settings.yaml.entry(catalogue::MEMTABLE.to_owned()).or_insert_with(memtables);
     }
+    // All runs have the same here too: what is compared are the formats.
+    let mode = plan.compatibility().map(|mode| (catalogue::COMPATIBILITY.to_owned(), Value::from(mode)));
+    settings.yaml.extend(mode);
     for factor in &plan.factors {
         let value = match factor.applied() {
             Applied::Live => factor.default.as_deref(),
@@ -35,14 +38,18 @@ pub(super) fn settings(plan: &Plan, setting: &Setting) -> Settings {
         };
         let Some(value) = value else { continue };
         match factor.applied() {
-            // Its keys depend on its mode.
-            _ if factor.name == sync::NAME => settings.commitlog_sync = sync::mode(value).unwrap_or_default(),
+            // Its keys depend on its mode, and those of the plan may be of another one.
+            _ if factor.name == sync::NAME => {
+                sync::KEYS.iter().for_each(|key| _ = settings.yaml.remove(*key));
+                settings.commitlog_sync = sync::mode(value).unwrap_or_default();
+            }
             Applied::Restart | Applied::Live => {
                 let value = yaml(&catalogue::for_yaml(&factor.name, value));
                 insert(&mut settings.yaml, &factor.name, value);
             }
             Applied::Heap => settings.heap_mib = value.parse().ok().or(settings.heap_mib),
             Applied::Jvm if factor.name == catalogue::JDK => settings.java_home = Some(Java::home_named(value)),
+            Applied::Jvm if factor.is_young() => settings.jvm_options.push(format!("-Xmn{value}m")),
             Applied::Jvm => settings.jvm_options.extend(value.split_whitespace().map(str::to_owned)),
             // The rest lies around the node.
             Applied::Table | Applied::Cluster | Applied::Keyspace | Applied::Setting => {}
@@ -97,19 +104,28 @@ fn yaml(value: &str) -> Value {
     serde_json::from_str(value).unwrap_or_else(|_| Value::from(value))
 }
 
-/// The options of the table: `compaction = {…}` and so on.
+/// The options of the table: `compaction = {…}` and so on. What a factor says is in force, not what
+/// the plan says of its table.
 pub(super) fn table_options(plan: &Plan, setting: &Setting) -> Vec<String> {
+    let mut all: BTreeMap<&str, &str> = BTreeMap::new();
+    all.extend(plan.node.table.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     let of_table = plan.factors.iter().filter(|factor| factor.applied() == Applied::Table);
-    let option = |factor: &Factor| {
-        let value = value::option(&factor.name, setting.value(factor)?)?;
-        Some(format!("{} = {value}", factor.name))
-    };
-    of_table.filter_map(option).collect()
+    all.extend(of_table.filter_map(|factor| Some((factor.name.as_str(), setting.value(factor)?))));
+    all.into_iter().filter_map(|(name, value)| Some(format!("{name} = {}", value::option(name, value)?))).collect()
 }
 
 /// The heap in MiB of a command line of Java: the last option counts.
 pub(super) fn heap_of(words: &[String]) -> Option<String> {
-    let of = |word: &String| Some(word.strip_prefix("-Xmx")?.strip_suffix('m')?.to_owned());
+    mib_of(words, "-Xmx")
+}
+
+/// What of the heap is for young objects, in MiB; `none` if the command line does not say it.
+pub(super) fn young_of(words: &[String]) -> String {
+    mib_of(words, "-Xmn").unwrap_or_else(|| "none".to_owned())
+}
+
+fn mib_of(words: &[String], option: &str) -> Option<String> {
+    let of = |word: &String| Some(word.strip_prefix(option)?.strip_suffix('m')?.to_owned());
     words.iter().rev().find_map(of)
 }
 
@@ -168,6 +184,36 @@ mod tests {
     }
 
     #[test]
+    fn the_table_of_the_thesis_is_uncompressed_and_size_tiered() {
+        let mut plan = crate::preset::find("thesis", crate::preset::Scale::default()).unwrap();
+        let options = table_options(&plan, &Setting::default());
+        let expected = ["compaction = {'class': 'SizeTieredCompactionStrategy'}", "compression = {'enabled': 'false'}"];
+        assert_eq!(options, expected);
+        // A factor that is copied into the plan varies it, beside what its default is.
+        plan.factors.push(with_value("compression", "{'class': 'LZ4Compressor'}").factors.remove(0));
+        plan.check().unwrap();
+        assert_eq!(table_options(&plan, &Setting::default()), expected);
+        let compressed = Setting::of([("compression", Some("{'class': 'LZ4Compressor'}"))]);
+        assert_eq!(table_options(&plan, &compressed)[1], "compression = {'class': 'LZ4Compressor'}");
+    }
+
+    #[test]
+    fn all_nodes_of_a_plan_with_a_format_that_cassandra_4_has_not_are_compatible_with_none() {
+        let plan = with_value("sstable.selected_format", "bti");
+        let bti = Setting::of([("sstable.selected_format", Some("bti"))]);
+        for setting in [Setting::default(), bti] {
+            assert_eq!(settings(&plan, &setting).yaml["storage_compatibility_mode"], "NONE", "{setting}");
+        }
+        let mut said = plan.clone();
+        said.node.yaml.insert("storage_compatibility_mode".to_owned(), json!("UPGRADING"));
+        assert_eq!(settings(&said, &Setting::default()).yaml["storage_compatibility_mode"], "UPGRADING");
+        let mut of_plan = self::plan();
+        assert!(!settings(&of_plan, &Setting::default()).yaml.contains_key("storage_compatibility_mode"));
+        of_plan.node.yaml.insert("sstable".to_owned(), json!({"selected_format": "bti"}));
+        assert_eq!(settings(&of_plan, &Setting::default()).yaml["storage_compatibility_mode"], "NONE");
+    }
+
+    #[test]
     fn a_table_names_a_memtable_that_all_nodes_have() {
         let mut plan = plan();
         assert!(!settings(&plan, &Setting::default()).yaml.contains_key("memtable"));
@@ -214,6 +260,11 @@ mod tests {
         assert_eq!(group.commitlog_sync, cluster::CommitlogSync::Group { window: std::time::Duration::from_millis(5) });
         assert!(!group.yaml.contains_key(sync::NAME), "{:?}", group.yaml);
         assert_eq!(settings(&plan, &Setting::default()).commitlog_sync, cluster::CommitlogSync::default());
+        // What the plan says of all runs is the default, and no part of the others.
+        plan.node.yaml.insert(sync::NAME.to_owned(), json!("batch"));
+        assert_eq!(settings(&plan, &Setting::default()).yaml[sync::NAME], "batch");
+        let group = settings(&plan, &Setting::of([(sync::NAME, Some("group:5ms"))]));
+        assert!(!group.yaml.contains_key(sync::NAME), "{:?}", group.yaml);
         plan.factors[0].values = vec!["often".to_owned()];
         assert!(plan.check().unwrap_err().to_string().contains("group:TIME"));
     }
@@ -251,6 +302,24 @@ mod tests {
         assert_eq!(options_of(collector, &started), "-XX:-UseSerialGC -XX:+UseG1GC");
         let value = [("collector", Some("-XX:-UseSerialGC -XX:+UseG1GC"))];
         assert_eq!(settings(&plan, &Setting::of(value)).jvm_options, ["-XX:-UseSerialGC", "-XX:+UseG1GC"]);
+    }
+
+    #[test]
+    fn the_part_of_the_heap_for_young_objects_is_an_option_of_java_and_is_read_back() {
+        let plan = with_value("young", "128");
+        let node = settings(&plan, &Setting::of([("young", Some("128"))]));
+        assert_eq!(node.jvm_options, ["-Xmn128m"]);
+        assert_eq!(young_of(&node.jvm_options), "128");
+        let usual = settings(&plan, &Setting::default());
+        assert!(usual.jvm_options.is_empty() && young_of(&usual.jvm_options) == "none");
+        let refused = |plan: &Plan| plan.check().unwrap_err().to_string();
+        let mut wrong = plan.clone();
+        wrong.factors[0].values = vec!["128m".to_owned()];
+        assert!(refused(&wrong).contains("whole numbers of MiB"));
+        // It has to be a part of the heap.
+        wrong.factors[0].values = vec!["512".to_owned()];
+        wrong.node.heap_mib = Some(512);
+        assert!(refused(&wrong).contains("less than the least heap"), "{}", refused(&wrong));
     }
 
     #[test]

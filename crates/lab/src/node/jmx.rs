@@ -49,7 +49,7 @@ const FLUSHES: &str = "memtable_switches";
 type Figure = (&'static str, &'static str, &'static str, Kind);
 
 /// All figures. Those of compactions include tables of the system.
-const FIGURES: [Figure; 21] = [
+const FIGURES: [Figure; 22] = [
     ("bytes_flushed", "TABLE,name=BytesFlushed", "Count", Kind::Counter),
     ("compaction_bytes_written", "TABLE,name=CompactionBytesWritten", "Count", Kind::Counter),
     (FLUSHES, "TABLE,name=MemtableSwitchCount", "Count", Kind::Counter),
@@ -66,6 +66,12 @@ const FIGURES: [Figure; 21] = [
     of_node("gc_count", GC_COUNT, Kind::Counter),
     of_node("gc_ms", GC_MS, Kind::Counter),
     of_node("pending_compactions", PENDING_COMPACTIONS, Kind::State),
+    (
+        "active_compactions",
+        "type=ThreadPools,path=internal,scope=CompactionExecutor,name=ActiveTasks",
+        "Value",
+        Kind::State,
+    ),
     ("pending_flushes", "type=MemtablePool,name=PendingFlushTasks", "Value", Kind::State),
     ("sstables", "TABLE,name=LiveSSTableCount", "Value", Kind::State),
     ("table_bytes_live", "TABLE,name=LiveDiskSpaceUsed", "Count", Kind::State),

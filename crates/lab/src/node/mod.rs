@@ -282,6 +282,7 @@ impl Node {
             Applied::Jvm if factor.name == catalogue::JDK => {
                 program(node.pid).map(|program| jdk::named(&self.jdks, &program))
             }
+            Applied::Jvm if factor.is_young() => Some(config::young_of(&command_line(node.pid))),
             Applied::Jvm => Some(config::options_of(factor, &command_line(node.pid))),
             Applied::Cluster if factor.name == deployment::NODES => {
                 Some(node.views.nodes().await.map_err(failed)?.to_string())

@@ -1,6 +1,7 @@
 //! The tables of the thesis on tuning compaction, by the same names: what the defaults do under
 //! each mix, what each parameter does, the best values, and all of them together.
 
+use serde::Serialize;
 use testbed::page::number::{NONE, significant};
 
 use super::Report;
@@ -13,7 +14,7 @@ use crate::stats::Summary;
 use crate::union::best_values;
 
 /// The figures of the thesis: its name for each, and ours.
-const KPIS: [(&str, &str); 21] = [
+const KPIS: [(&str, &str); 22] = [
     ("bytes compacted", "jmx_compacted_bytes"),
     ("completed tasks", "compaction_tasks"),
     ("pending tasks", "pending_compactions"),
@@ -26,6 +27,7 @@ const KPIS: [(&str, &str); 21] = [
     ("CPU, privileged (share)", "cpu_system"),
     ("disk use (share of the space)", "disk_used"),
     ("disk use (share of the time)", "disk_busy"),
+    ("disk throughput (bytes/s)", "disk_bytes_per_s"),
     ("disk latency (ms)", "disk_latency_ms"),
     ("read throughput (bytes/s)", "disk_read_bytes_per_s"),
     ("write throughput (bytes/s)", "disk_written_bytes_per_s"),
@@ -46,8 +48,15 @@ pub(super) fn is_of_compactions(metric: &str) -> bool {
     metric.contains("compact")
 }
 
+/// Whether a table has figures of compactions.
+pub(super) fn has_compactions(grid: &Grid) -> bool {
+    let is_it = |name: &String| KPIS.iter().any(|(known, metric)| known == name && is_of_compactions(metric));
+    grid.rows.iter().filter_map(|row| row.first()).any(is_it)
+}
+
 /// A table whose columns follow from the plan.
-pub(super) struct Grid {
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Grid {
     /// What it is.
     pub title: String,
     /// The names of its columns.
@@ -57,7 +66,7 @@ pub(super) struct Grid {
 }
 
 /// All of these tables. What was not measured has no row, and what has no rows no table.
-pub(super) fn grids(report: &Report<'_>) -> Vec<Grid> {
+pub fn grids(report: &Report<'_>) -> Vec<Grid> {
     let plan = report.study.plan();
     let valid: Vec<_> = report.study.lines().iter().filter(|line| line.is_valid()).collect();
     let first: Vec<_> = valid.iter().copied().filter(|line| line.planned.stage == 1).collect();

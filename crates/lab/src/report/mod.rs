@@ -3,7 +3,7 @@
 //! `tables.rs` and `words.rs` are the same on every page; `figures.rs`, `by_value.rs` and
 //! `interactions.rs` draw;
 //! `page.rs` is one HTML file that loads nothing from a network, with the tables of `kpi.rs` and the
-//! answers of `questions.rs` too.
+//! answers of `questions.rs` too, which are for terminals and programs as well.
 
 mod by_value;
 mod figures;
@@ -23,12 +23,15 @@ use thiserror::Error;
 
 use crate::analysis::{Analysis, analyse};
 use crate::closed;
+use crate::estimate;
 use crate::recommend::{Recommendation, recommend};
 use crate::study::{Study, write_whole};
 
+pub use kpi::{Grid, grids};
+pub use questions::{Answer, answers};
 pub use tables::{Section, sections};
 pub(crate) use words::changed;
-pub use words::{finding, percent};
+pub use words::{finding, percent, place};
 
 /// A report cannot be made.
 #[derive(Debug, Error)]
@@ -53,9 +56,10 @@ fn of_closed_loop(report: &Report<'_>) -> Option<&'static str> {
 }
 
 /// How figures are to be read: those of a closed loop, and those of compactions, where a report shows
-/// any in its tables.
+/// any.
 pub fn warnings(report: &Report<'_>) -> Vec<&'static str> {
-    let is_there = report.analysis.tables.iter().any(|table| kpi::is_of_compactions(&table.metric));
+    let is_there = report.analysis.tables.iter().any(|table| kpi::is_of_compactions(&table.metric))
+        || grids(report).iter().any(kpi::has_compactions);
     of_closed_loop(report).into_iter().chain(is_there.then_some(kpi::WARNING)).collect()
 }
 
@@ -83,6 +87,9 @@ impl<'a> Report<'a> {
             "plan": self.study.plan(),
             "facts": self.study.facts().facts,
             "recommendations": self.recommendations,
+            "notes": estimate::notes(self.study.plan()),
+            "questions": answers(self),
+            "kpi": grids(self),
             "analysis": self.analysis,
         })
     }

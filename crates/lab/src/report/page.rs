@@ -7,6 +7,7 @@ use super::Report;
 use super::figures::Figure;
 use super::tables::sections;
 use super::{kpi, of_closed_loop, questions, words};
+use crate::estimate;
 
 /// The sections of the page, by their ids.
 const SECTIONS: [(&str, &str); 6] = [
@@ -33,12 +34,13 @@ pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Markup {
             @for recommendation in &report.recommendations {
                 pre { (words::finding(recommendation).join("\n")) }
             }
+            p.note { (words::place(&report.study.facts().facts)) }
             p.note {
                 "Differences are those within blocks, to the default of the same block, in logarithms where no \
                  value is 0. Intervals are those of Student's t, by the scatter of each setting's own differences. \
-                 p is corrected for all comparisons of a metric by Holm's method. What was found holds for this \
-                 load, this rate and this machine."
+                 p is corrected for all comparisons of a metric by Holm's method."
             }
+            @for note in estimate::notes(plan) { p.note { "Note: " (note) } }
             @let answers = questions::answers(report);
             @if !answers.is_empty() {
                 h3 { "Questions of the thesis" }

@@ -1,9 +1,12 @@
 //! Findings in words.
 
+use std::collections::BTreeMap;
+
 use testbed::page::number::significant;
 
 use crate::change::Change;
 use crate::closed;
+use crate::estimate::MIB;
 use crate::hold::HELD_RATE;
 use crate::metric;
 use crate::recommend::{Finding, Gain, Recommendation, Visible};
@@ -37,6 +40,27 @@ fn gained(gain: &Gain) -> String {
 /// A probability.
 pub(super) fn probability_of(p: f64) -> String {
     if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+/// For what a finding holds: the load and the rate that it names, and the machine, by its facts.
+pub fn place(facts: &BTreeMap<String, String>) -> String {
+    let of = |name: &str, words: fn(&str) -> String| facts.get(name).map(|fact| words(fact));
+    let memory = |bytes: &str| {
+        let mib = bytes.parse().map_or(0.0, |bytes: f64| bytes / MIB);
+        format!("{} MiB of memory", mib.round())
+    };
+    let known = [
+        of("machine", str::to_owned),
+        of("processors", |count| format!("{count} processors")),
+        of("processor", str::to_owned),
+        of("memory_bytes", memory),
+        of("disk", |disk| format!("disk {disk}")),
+        of("kernel", |kernel| format!("kernel {kernel}")),
+        of("cassandra", |version| format!("Cassandra {version}")),
+        of("candidate", str::to_owned),
+    ];
+    let known: Vec<_> = known.into_iter().flatten().collect();
+    format!("It holds for that load, that rate and the machine that was measured: {}.", known.join(", "))
 }
 
 /// What was found for a workload, in lines.
@@ -169,11 +193,21 @@ fn better(of: &str, change: &Change) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeMap;
+
     use crate::factor::Setting;
     use crate::line::Line;
     use crate::plan::Plan;
     use crate::recommend::{Finding, recommend};
     use crate::schedule;
+
+    #[test]
+    fn a_finding_holds_for_the_machine_that_was_measured_and_names_it() {
+        let facts = [("machine", "lab-3"), ("processors", "2"), ("memory_bytes", "1073741824"), ("cassandra", "5.0.6")];
+        let facts: BTreeMap<_, _> = facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let words = super::place(&facts);
+        assert!(words.ends_with("measured: lab-3, 2 processors, 1024 MiB of memory, Cassandra 5.0.6."), "{words}");
+    }
 
     #[test]
     fn a_change_names_the_old_keys_to_delete_and_the_way_back() {

@@ -1,7 +1,6 @@
 //! What was selected is measured afresh.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use lab::analysis::analyse;
 use lab::execute::runs_left;
@@ -14,17 +13,18 @@ use lab::simulated::{Fault, Simulated, Surface, level};
 
 use super::{THREE, change, plan, surface};
 
-/// All runs of a plan, without a folder.
+/// All runs of a plan, without a study.
 pub async fn in_memory(plan: &Plan, surface: &Surface) -> Vec<Line> {
     let mut node = Simulated::new(plan, surface.clone(), Fault::None);
     let mut lines = Vec::new();
+    let folder = tempfile::tempdir().unwrap();
     loop {
         let left = runs_left(plan, &lines);
         if left.is_empty() {
             return lines;
         }
         for planned in left {
-            lines.push(make(&mut node, plan, &planned, 1, &BTreeMap::new(), Path::new("")).await.unwrap());
+            lines.push(make(&mut node, plan, &planned, 1, &BTreeMap::new(), folder.path()).await.unwrap());
         }
     }
 }

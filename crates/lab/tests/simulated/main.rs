@@ -218,6 +218,16 @@ async fn a_latin_hypercube_finds_a_setting_near_the_optimum() {
 }
 
 #[tokio::test]
+async fn a_latin_hypercube_of_many_points_finds_the_optimum_that_only_an_interaction_makes() {
+    let plan = plan(r#"{ kind = "latin-hypercube", points = 36 }"#, THREE);
+    let change = change(recommended(&plan, surface()).await);
+    // Alone, the second of them costs.
+    let best = [("memtable_heap_space", "2"), ("concurrent_compactors", "2")];
+    assert!(best.iter().all(|(name, value)| change.setting.get(name) == Some(value)), "{change:?}");
+    assert_eq!(Simulated::truth_ms(&surface(), &change.setting), 15.0);
+}
+
+#[tokio::test]
 async fn where_nothing_matters_no_difference_is_found() {
     let flat = Surface { base_ms: 20.0, noise: 0.05, ..Surface::default() };
     let finding = recommended(&plan(r#"{ kind = "one-at-a-time" }"#, THREE), flat).await;

@@ -1,9 +1,12 @@
 //! The tables and figures of the thesis on tuning compaction, by the same names.
 
 use std::fs;
+use std::path::Path;
 
-use lab::report::{Report, warnings};
-use lab::simulated::{Fault, level};
+use lab::factor::Factor;
+use lab::line::Line;
+use lab::report::{Report, sections, warnings};
+use lab::simulated::{Fault, Surface, level};
 use lab::study::Study;
 
 use super::{TWO, plan, study_of, surface};
@@ -16,6 +19,14 @@ async fn a_page_has_the_tables_and_figures_of_the_thesis() {
     plan.node.heap_mib = Some(512);
     let mut surface = surface();
     surface.effects.push((level("trickle_fsync", "2"), -2.0));
+    plan.factors.push(Factor {
+        name: "compaction_throughput".to_owned(),
+        default: Some("16MiB/s".to_owned()),
+        values: vec!["32MiB/s".to_owned()],
+        repeats: None,
+        applied: None,
+    });
+    surface.effects.push((level("compaction_throughput", "32MiB/s"), 2.0));
     let lines = study_of(folder.path(), &plan, surface, Fault::None).await;
     // A simulated node has no seconds; the first run of each study of a real one has such a file.
     for line in lines.iter().filter(|line| line.planned.block == 1) {
@@ -37,12 +48,20 @@ async fn a_page_has_the_tables_and_figures_of_the_thesis() {
         "Best values of each parameter alone, by p99_ms",
         "Union of the best values against default under writes: memtable_heap_space = 2, trickle_fsync = 2",
         "More bytes compacted, more compactions and a higher rate of them are costs here, not aims",
-        "Measured beside: concurrent_compactors = by itself (the node's own), heap = 512 MiB",
+        "beside: concurrent_compactors = by itself (the node's own), compaction_throughput = 16MiB/s, heap = 512 MiB",
         "Are the best values together worse than the default?</dt><dd>No, better: memtable_heap_space = 2, trickle_fsync = 2 under writes −",
-        "Is a mix with more writes slower at an equal rate?</dt><dd>No difference found. 2",
+        "Do more writes make more compactions?</dt><dd>No difference found. ",
+        "Does the limit of compactions make a difference?</dt><dd>Yes: compaction_throughput = 32MiB/s under writes +",
+        "Is a mix with fewer writes slower at an equal rate?</dt><dd>",
+        "the machine that was measured: simulated",
     ] {
         assert!(page.contains(part), "{part}");
     }
+    // Programs have them too.
+    let json = fs::read(folder.path().join("report.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["questions"].as_array().unwrap().len(), 4, "{}", json["questions"]);
+    assert!(json["kpi"].as_array().unwrap().iter().any(|grid| grid["title"] == "Defaults by mix (mean ± RMSE)"));
     // Single values were measured under one mix only.
     assert!(!page.contains("KPI by value of memtable_heap_space under reads"));
     let figures =
@@ -51,9 +70,77 @@ async fn a_page_has_the_tables_and_figures_of_the_thesis() {
         let svg = fs::read_to_string(folder.path().join(format!("figures/{figure}.svg"))).unwrap();
         assert!(svg.contains("<svg") && svg.len() > 1_000, "{figure}");
     }
+    // A mean of each value has the RMSE up and down, in the colours of the default and of others.
+    let svg = fs::read_to_string(folder.path().join("figures/value-memtable_heap_space-writes.svg")).unwrap();
+    for colour in ["#D55E00", "#0072B2"] {
+        assert!(svg.contains(&format!("stroke=\"{colour}\" stroke-width=\"2\"")), "{colour}: {svg}");
+    }
+    // A front of Pareto has each setting once.
+    let svg = fs::read_to_string(folder.path().join("figures/pareto-writes.svg")).unwrap();
+    let settings: std::collections::BTreeSet<_> =
+        lines.iter().filter(|line| line.planned.workload == "writes").map(|line| &line.planned.setting).collect();
+    assert_eq!(svg.matches("r=\"4\"").count(), settings.len(), "{svg}");
     assert!(!folder.path().join("figures/flushes-reads.svg").exists(), "no run under reads has any");
     // The default of this one is no number, so there is one point only.
     assert!(!folder.path().join("figures/value-trickle_fsync-writes.svg").exists());
+}
+
+/// The page of a study of two limits of compactions, which make no difference.
+async fn page_of_limits(folder: &Path, [default, value]: [&str; 2]) -> String {
+    let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    (plan.repeats, plan.confirm) = (2, 0);
+    plan.factors.truncate(1);
+    plan.factors[0].name = "compaction_throughput".to_owned();
+    plan.factors[0].default = Some(default.to_owned());
+    plan.factors[0].values = vec![value.to_owned()];
+    plan.check().unwrap();
+    study_of(folder, &plan, Surface { noise: 0.0, ..surface() }, Fault::None).await;
+    let study = Study::read(folder).unwrap();
+    fs::read_to_string(Report::of(&study).write(folder).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn that_a_limit_which_no_run_can_reach_makes_no_difference_is_shown_as_no_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let question = "Does the limit of compactions make a difference?</dt><dd>";
+    let never = page_of_limits(&folder.path().join("never"), ["16MiB/s", "32MiB/s"]).await;
+    let said = format!("{question}This plan cannot show one, and none was found by 2 values and mixes: compaction");
+    assert!(never.contains(&said) && never.contains("Note: compaction_throughput: a run under writes"), "{never}");
+    let often = page_of_limits(&folder.path().join("often"), ["1MiB/s", "2MiB/s"]).await;
+    assert!(often.contains(&format!("{question}No difference found, by 2 values and mixes.</dd>")), "{often}");
+    assert!(!often.contains("Note: compaction_throughput"));
+}
+
+#[tokio::test]
+async fn a_run_of_a_study_is_in_the_portal() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    (plan.repeats, plan.control_every, plan.confirm) = (1, 0, 0);
+    plan.factors.truncate(1);
+    let place = folder.path().join("study");
+    let lines = study_of(&place, &plan, surface(), Fault::LosesOperations).await;
+    // The first of them has figures over time, as that of a real node.
+    let seconds = "at_s,due,sent,done,refused,failed,timed_out,too_late,users,received_bytes,mean_ms,p50_ms,p90_ms,\
+                   p99_ms,max_ms\n0,10,10,9,0,1,0,0,0,0,1.0,1.0,2.0,5.5,6.0\n";
+    let run = place.join(format!("runs/{:05}-1", lines[0].planned.number));
+    fs::write(run.join("seconds.csv"), seconds).unwrap();
+    fs::write(run.join("monitor.csv"), "at_s,cpu\n0.5,0.25\n").unwrap();
+    let (archive, portal) = (folder.path().join("archive"), folder.path().join("portal"));
+    lab::archive::archive(&Study::read(&place).unwrap(), &archive).unwrap();
+    let published = testbed::portal::publish(&archive, &portal).unwrap();
+    assert!(published.refused.is_empty(), "{:?}", published.refused);
+    assert_eq!(published.runs, lines.len());
+    let rows: serde_json::Value = serde_json::from_slice(&fs::read(portal.join("runs.json")).unwrap()).unwrap();
+    for row in rows.as_array().unwrap() {
+        assert_eq!([&row["candidate"], &row["plan"], &row["verdict"]], ["cassandra", "simulated", "failed"], "{row}");
+        assert_eq!((row["due"].as_u64(), row["done"].as_u64()), (Some(10_204), Some(10_000)), "{row}");
+        assert!(row["facts"]["setting"] == "default" || row["facts"]["setting"] == "memtable_heap_space = 2", "{row}");
+        assert!(["writes", "reads"].iter().any(|workload| row["scenarios"].get(workload).is_some()), "{row}");
+        assert_eq!(row["traceable"], false, "a simulated node says nothing of a real one: {row}");
+    }
+    let id = lab::archive::id(&Study::read(&place).unwrap(), &lines[0]);
+    let page = fs::read_to_string(portal.join(format!("runs/{id}/report.html"))).unwrap();
+    assert!(page.contains("204 of 10204 operations were not done") && page.contains("Monitor candidate"), "{page}");
 }
 
 #[tokio::test]
@@ -84,6 +171,21 @@ async fn a_plot_of_interactions_has_only_blocks_of_which_all_runs_count() {
     let study = Study::read(folder.path()).unwrap();
     Report::of(&study).write(folder.path()).unwrap();
     let figure = |workload: &str| folder.path().join(format!("figures/interactions-{workload}.svg"));
+    // The repeat that is left out is marked on the page, on the terminal and in the table of all runs.
+    let report = Report::of(&study);
+    let left_out = sections(&report).into_iter().find(|section| section.title == "Runs that do not count").unwrap();
+    let marked: Vec<_> = left_out.rows.iter().map(|row| (row[0].as_str(), row[4].as_str())).collect();
+    assert_eq!(marked, [("1", "lost")]);
+    let runs = fs::read_to_string(folder.path().join("runs.csv")).unwrap();
+    assert_eq!(runs.lines().filter(|line| line.contains(",lost,")).count(), 1, "{runs}");
+    let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
+    assert!(page.contains("Runs that do not count") && page.contains(" runs count, 1 do not"), "{page}");
+    let void = &study.lines()[0].planned;
+    let of_it = report.analysis.tables.iter().find(|table| table.workload == void.workload).unwrap();
+    let row = of_it.rows.iter().find(|row| row.setting == void.setting).unwrap();
+    let is_it = |line: &&Line| (&line.planned.workload, &line.planned.setting) == (&void.workload, &void.setting);
+    let counting = study.lines().iter().filter(|line| line.is_valid() && line.planned.stage == 1).filter(is_it);
+    assert_eq!(row.summary.values.len(), counting.count(), "it is in no mean");
     let figures = ["writes", "reads"].map(|workload| fs::read_to_string(figure(workload)).unwrap());
     let without = "without 1 blocks of which not all runs count";
     assert_eq!(figures.iter().filter(|svg| svg.contains(without)).count(), 1);

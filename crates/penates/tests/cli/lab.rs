@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::export::is_valid;
-use crate::harness::{Ran, penates, wait_until};
+use crate::harness::{Ran, penates, signal, wait_until};
 
 fn lab(folder: &Path, args: &[&str]) -> Ran {
     let mut command = penates(&[&["lab"], args].concat());
@@ -81,6 +81,10 @@ fn a_study_recommends_what_is_better_and_says_the_way_back() {
         "Front of Pareto",
         "What was selected, measured afresh",
         "That is what 5 fresh runs beside the default had.",
+        "Defaults by mix (mean ± RMSE)",
+        "KPI by value of compaction under writes",
+        "the machine that was measured: simulated",
+        "Does the limit of compactions make a difference? ",
     ] {
         assert!(ran.text().contains(part), "{part}: {}", ran.text());
     }
@@ -342,21 +346,33 @@ fn processes_with(text: &str) -> usize {
 }
 
 #[test]
-fn a_killed_study_leaves_no_node_behind() {
+fn a_study_that_is_interrupted_or_killed_leaves_no_node_behind() {
     if !crate::cluster::can_run() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().canonicalize().unwrap();
     plan(&here, 1);
-    let mut command = penates(&["lab", "run", "plan.toml", "--folder", "study"]);
-    command.current_dir(&here).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut running = command.spawn().unwrap();
     let node = here.join("study/node").to_str().unwrap().to_owned();
-    wait_until(|| {
-        assert!(running.try_wait().unwrap().is_none(), "it has ended by itself");
-        processes_with(&node) > 0
-    });
+    let start = |args: &[&str]| {
+        let mut command = penates(args);
+        command.current_dir(&here).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut running = command.spawn().unwrap();
+        wait_until(|| {
+            assert!(running.try_wait().unwrap().is_none(), "it has ended by itself");
+            processes_with(&node) > 0
+        });
+        running
+    };
+    let running = start(&["lab", "run", "plan.toml", "--folder", "study"]);
+    signal(&running, "INT");
+    let ended = running.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{said}");
+    let told = ["The node or server ends now", "penates lab resume --folder study"];
+    assert!(told.iter().all(|part| said.contains(part)), "{said}");
+    wait_until(|| processes_with(&node) == 0);
+    let mut running = start(&["lab", "resume", "--folder", "study"]);
     running.kill().unwrap();
     running.wait().unwrap();
     wait_until(|| processes_with(&node) == 0);

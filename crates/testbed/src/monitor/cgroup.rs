@@ -1,4 +1,4 @@
-//! What a control group (version 2) uses, such as a container.
+//! What a control group uses, such as a container, in both versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use super::rate;
 pub struct CgroupWatch {
     /// The name before its columns.
     pub name: String,
-    /// Its folder, such as `/sys/fs/cgroup/system.slice/server.service`. What is not there has empty
-    /// fields.
-    pub folder: PathBuf,
+    /// Its folder, such as `/sys/fs/cgroup/system.slice/server.service`. In version 1 a group has one
+    /// for each controller. What is not there has empty fields.
+    pub folders: Vec<PathBuf>,
 }
 
 impl CgroupWatch {
     /// A control group by its folder.
     pub fn new(name: &str, folder: &Path) -> Self {
-        Self { name: name.to_owned(), folder: folder.to_owned() }
+        Self { name: name.to_owned(), folders: vec![folder.to_owned()] }
     }
 }
 
@@ -38,22 +38,47 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Reads the files of a group.
-    pub fn read(folder: &Path) -> Self {
-        let text = |file: &str| fs::read_to_string(folder.join(file)).ok();
-        let cpu = text("cpu.stat").unwrap_or_default();
-        let cpu_us = |key: &str| cpu.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok());
+    /// Reads the files of a group: those of version 2, or else of version 1.
+    pub fn read(folders: &[PathBuf]) -> Self {
+        let text = |file: &str| folders.iter().find_map(|folder| fs::read_to_string(folder.join(file)).ok());
+        let all = |file: &str| text(file).and_then(|text| text.trim().parse::<u64>().ok());
+        let (cpu, account) = (text("cpu.stat").unwrap_or_default(), text("cpuacct.stat").unwrap_or_default());
+        // Version 1 has nanoseconds, and ticks of the kernel.
+        let ticks_us = |ticks: u64| ticks * 1_000_000 / procfs::ticks_per_second();
+        let cpu_us = [
+            line(&cpu, "usage_usec").or_else(|| all("cpuacct.usage").map(|ns| ns / 1_000)),
+            line(&cpu, "user_usec").or_else(|| line(&account, "user").map(ticks_us)),
+            line(&cpu, "system_usec").or_else(|| line(&account, "system").map(ticks_us)),
+            line(&cpu, "throttled_usec").or_else(|| line(&cpu, "throttled_time").map(|ns| ns / 1_000)),
+        ];
+        let io = text("io.stat").map(|text| (sum(&text, "rbytes="), sum(&text, "wbytes=")));
+        let of_first = || text("blkio.throttle.io_service_bytes").map(|text| (by(&text, "Read"), by(&text, "Write")));
         Self {
-            cpu_us: ["usage_usec", "user_usec", "system_usec", "throttled_usec"].map(cpu_us),
-            memory_bytes: text("memory.current").and_then(|text| text.trim().parse().ok()),
-            io_bytes: text("io.stat").map(|text| (sum(&text, "rbytes="), sum(&text, "wbytes="))),
+            cpu_us,
+            memory_bytes: all("memory.current").or_else(|| all("memory.usage_in_bytes")),
+            io_bytes: io.or_else(of_first),
         }
     }
+}
+
+/// The value of a line that begins with this key.
+fn line(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
 }
 
 /// The sum of a value over all devices.
 fn sum(text: &str, key: &str) -> u64 {
     text.split_whitespace().filter_map(|word| word.strip_prefix(key)?.parse::<u64>().ok()).sum()
+}
+
+/// The same in version 1: a line has a device, a kind and a value.
+fn by(text: &str, kind: &str) -> u64 {
+    let value = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        words.next().filter(|word| *word == kind)?;
+        words.next()?.parse::<u64>().ok()
+    };
+    text.lines().filter_map(value).sum()
 }
 
 /// The values of [`COLUMNS`]; processor time in processors: 1.5 is one and a half.
@@ -83,11 +108,37 @@ mod tests {
         write("cpu.stat", "usage_usec 1000000\nuser_usec 700000\nsystem_usec 300000\nnr_periods 0\nthrottled_usec 0\n");
         write("memory.current", "4096\n");
         write("io.stat", "8:0 rbytes=10 wbytes=20 rios=1 wios=1 dbytes=0 dios=0\n259:0 rbytes=1 wbytes=2\n");
-        let before = Counts::read(folder.path());
+        let folders = [folder.path().to_owned()];
+        let before = Counts::read(&folders);
         write("cpu.stat", "usage_usec 4000000\nuser_usec 2700000\nsystem_usec 1300000\nthrottled_usec 500000\n");
         write("memory.current", "8192\n");
         write("io.stat", "8:0 rbytes=110 wbytes=20\n259:0 rbytes=1 wbytes=2002\n");
-        let found = values(&before, &Counts::read(folder.path()), 2.0);
+        let found = values(&before, &Counts::read(&folders), 2.0);
+        assert_eq!(found, [1.5, 1.0, 0.5, 0.25, 8_192.0, 50.0, 1_000.0].map(Some));
+    }
+
+    #[test]
+    fn a_group_of_version_1_has_a_folder_for_each_controller() {
+        let root = tempfile::tempdir().unwrap();
+        let folders = ["cpu", "cpuacct", "memory", "blkio"].map(|controller| root.path().join(controller));
+        folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+        let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
+        write("cpu/cpu.stat", "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n");
+        write("cpuacct/cpuacct.usage", "1000000000\n");
+        write("cpuacct/cpuacct.stat", "user 0\nsystem 0\n");
+        write("memory/memory.usage_in_bytes", "4096\n");
+        write("blkio/blkio.throttle.io_service_bytes", "8:0 Read 10\n8:0 Write 20\n8:0 Total 30\nTotal 30\n");
+        let before = Counts::read(&folders);
+        let second = procfs::ticks_per_second();
+        write("cpu/cpu.stat", "nr_periods 9\nnr_throttled 5\nthrottled_time 500000000\n");
+        write("cpuacct/cpuacct.usage", "4000000000\n");
+        write("cpuacct/cpuacct.stat", &format!("user {}\nsystem {second}\n", 2 * second));
+        write("memory/memory.usage_in_bytes", "8192\n");
+        write(
+            "blkio/blkio.throttle.io_service_bytes",
+            "8:0 Read 110\n8:0 Write 20\n8:16 Write 2000\n8:0 Total 130\nTotal 2130\n",
+        );
+        let found = values(&before, &Counts::read(&folders), 2.0);
         assert_eq!(found, [1.5, 1.0, 0.5, 0.25, 8_192.0, 50.0, 1_000.0].map(Some));
     }
 
@@ -95,7 +146,7 @@ mod tests {
     fn what_a_group_does_not_count_is_empty() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("cpu.stat"), "usage_usec much\n").unwrap();
-        let counts = Counts::read(folder.path());
+        let counts = Counts::read(&[folder.path().to_owned()]);
         assert_eq!(counts, Counts::default());
         assert_eq!(values(&counts, &counts, 1.0), [None; 7]);
     }

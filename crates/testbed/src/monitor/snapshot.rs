@@ -47,7 +47,8 @@ pub struct Sampler {
     /// This process.
     own: Option<Root>,
     candidates: Candidates,
-    groups: Vec<PathBuf>,
+    /// The folders of each group.
+    groups: Vec<Vec<PathBuf>>,
 }
 
 impl Sampler {
@@ -55,7 +56,7 @@ impl Sampler {
     pub fn new(settings: &Settings, of_first: Groups) -> Self {
         let place = settings.data.as_deref().map(Place::new);
         let roots = settings.watches.iter().map(|watch| Root::find(watch.pid)).collect();
-        let groups = settings.cgroups.iter().map(|group| group.folder.clone()).collect();
+        let groups = settings.cgroups.iter().map(|group| group.folders.clone()).collect();
         let has_others = settings.others;
         let own = has_others.then(std::process::id).and_then(Root::find);
         Self { place, roots, of_first, has_others, own, candidates: Candidates::default(), groups }
@@ -73,7 +74,7 @@ impl Sampler {
             interfaces: network::read(),
             waits: pressure::read(),
             watched,
-            groups: self.groups.iter().map(|folder| cgroup::Counts::read(folder)).collect(),
+            groups: self.groups.iter().map(|folders| cgroup::Counts::read(folders)).collect(),
             has_others: self.has_others,
             known,
         }

@@ -64,7 +64,8 @@ struct WhichArgs {
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
     /// Records, durations and memtables of the preset times this; 1 takes sixty hours and more. A run
-    /// stays long enough to flush and compact [default: 1]
+    /// stays long enough to flush and compact, and has limits of compactions that it can reach
+    /// [default: 1]
     #[arg(long, value_name = "FACTOR")]
     scale: Option<f64>,
     /// Operations per second of the preset [default: 1000]

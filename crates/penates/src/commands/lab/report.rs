@@ -1,7 +1,8 @@
 //! `penates lab report`
 
 use clap::Args;
-use lab::report::{Report, finding, sections, warnings};
+use lab::estimate;
+use lab::report::{Report, answers, finding, grids, place, sections, warnings};
 use lab::study::Study;
 
 use super::{FolderArgs, with_exit_code};
@@ -40,8 +41,21 @@ pub fn show(study: &Study, form: OutputArgs) -> anyhow::Result<()> {
         output.table(&section.headings, &section.rows)?;
         output.line("")?;
     }
+    for grid in grids(&report) {
+        let headings: Vec<_> = grid.headings.iter().map(String::as_str).collect();
+        output.line(&grid.title)?;
+        output.table(&headings, &grid.rows)?;
+        output.line("")?;
+    }
     for recommendation in &report.recommendations {
         finding(recommendation).iter().try_for_each(|line| output.line(line))?;
+    }
+    output.line(place(&study.facts().facts))?;
+    for note in estimate::notes(study.plan()) {
+        output.line(format!("Note: {note}"))?;
+    }
+    for answer in answers(&report) {
+        output.line(format!("{} {}", answer.question, answer.answer))?;
     }
     warnings(&report).into_iter().try_for_each(|warning| output.line(warning))?;
     // What was found is printed even where the files cannot be written.

@@ -71,7 +71,7 @@ pub async fn resume(args: ResumeArgs) -> anyhow::Result<()> {
 }
 
 async fn go_on(mut study: OpenStudy, is_simulated: bool, output: OutputArgs) -> anyhow::Result<()> {
-    let plan = study.study().plan().clone();
+    let (plan, folder) = (study.study().plan().clone(), study.study().folder().display().to_string());
     let ending = interrupt::asked_to_end_or_hung_up()?;
     let done = async {
         let mut rig = rig(&plan, &study.study().folder().join("node"), is_simulated).await?;
@@ -82,8 +82,11 @@ async fn go_on(mut study: OpenStudy, is_simulated: bool, output: OutputArgs) -> 
     };
     tokio::select! {
         done = done => done?,
-        // The node ends with the value that holds it.
-        () = ending => return Err(CliError::Interrupted.into()),
+        // The node ends with the value that holds it, and with this process in any case.
+        () = ending => {
+            note!("The node or server ends now, and no finished run is lost: penates lab resume --folder {folder}");
+            return Err(CliError::Interrupted.into());
+        }
     }
     report::show(study.study(), output)?;
     match study.study().lines().iter().any(lab::line::Line::is_valid) {
