@@ -127,5 +127,7 @@ fn measure(tool: Tool, load: &Load, processor: Option<usize>) -> Result<Sample> 
         cpu_us: cpu_us(cpu_s),
         load_cpu_us: said.load_cpu_s.map(cpu_us),
         failed: said.failed,
+        lateness_p99_ms: said.lateness_p99_ms,
+        verdict: said.verdict,
     })
 }

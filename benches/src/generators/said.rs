@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use testbed::results::Verdict;
 
 /// What a generator says about its load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,13 +17,18 @@ pub struct Said {
     pub per_s: f64,
     /// Processor seconds of the part that makes the load, if the generator measures itself.
     pub load_cpu_s: Option<f64>,
+    /// How late it was (p99), in milliseconds, if it says so.
+    pub lateness_p99_ms: Option<f64>,
+    /// Its verdict, if it has one. That of a void run says that its figures mean nothing.
+    pub verdict: Option<Verdict>,
 }
 
 impl Said {
     /// By all requests per second, and by how many of them failed.
     fn new(count: f64, failed: f64, all_per_s: f64) -> Self {
         let share = if count > 0.0 { (count - failed) / count } else { 0.0 };
-        Self { count, failed, per_s: all_per_s * share, load_cpu_s: None }
+        let per_s = all_per_s * share;
+        Self { count, failed, per_s, load_cpu_s: None, lateness_p99_ms: None, verdict: None }
     }
 }
 
@@ -38,7 +44,10 @@ pub fn by_penates(said: &str) -> Result<Said> {
     let cpu_s = workers.iter().map(|worker| number(&worker["cpu_s"])).sum::<Result<f64>>()?;
     let [done, due] = [number(&all["done"])?, number(&all["due"])?];
     let per_s = number(&said["summary"]["done_per_s"])?;
-    Ok(Said { count: due, failed: due - done, per_s, load_cpu_s: Some(cpu_s) })
+    let lateness_p99_ms = Some(number(&all["lateness"]["p99_ms"])?);
+    let verdict = serde_json::from_value(said["judgement"]["verdict"].clone()).context("a run without a verdict")?;
+    let load_cpu_s = Some(cpu_s);
+    Ok(Said { count: due, failed: due - done, per_s, load_cpu_s, lateness_p99_ms, verdict: Some(verdict) })
 }
 
 /// Reads what k6 exports (`--summary-export`). Requests that it never sent failed.
@@ -146,10 +155,20 @@ mod tests {
         std::fs::create_dir(folder.path().join("data")).unwrap();
         let record = serde_json::json!({ "workers": [{ "cpu_s": 1.5 }, { "cpu_s": 0.5 }] });
         std::fs::write(folder.path().join("data/record.json"), record.to_string()).unwrap();
-        let summary = serde_json::json!({ "done_per_s": 9.5, "all": { "due": 100, "done": 95 } });
-        let said = serde_json::json!({ "folder": folder.path(), "summary": summary });
+        let all = serde_json::json!({ "due": 100, "done": 95, "lateness": { "p99_ms": 0.25 } });
+        let summary = serde_json::json!({ "done_per_s": 9.5, "all": all });
+        let judgement = serde_json::json!({ "verdict": "void", "reasons": ["The generator was late."] });
+        let said = serde_json::json!({ "folder": folder.path(), "judgement": judgement, "summary": summary });
         let read = by_penates(&said.to_string()).unwrap();
-        assert_eq!(read, Said { count: 100.0, failed: 5.0, per_s: 9.5, load_cpu_s: Some(2.0) });
+        let wanted = Said {
+            count: 100.0,
+            failed: 5.0,
+            per_s: 9.5,
+            load_cpu_s: Some(2.0),
+            lateness_p99_ms: Some(0.25),
+            verdict: Some(Verdict::Void),
+        };
+        assert_eq!(read, wanted);
         assert!(by_penates("no JSON").is_err());
     }
 }

@@ -162,7 +162,8 @@ impl Tool {
         }
     }
 
-    /// Whether it ends well with this code. That of Penates is its verdict about the server.
+    /// Whether it ends well with this code. That of Penates is its verdict about the server, which its row
+    /// shows: the figures of a void run mean nothing.
     pub fn has_ended_well(self, code: Option<i32>) -> bool {
         match self {
             Self::PenatesOpen | Self::PenatesClosed => matches!(code, Some(0 | 1 | 4)),

@@ -23,7 +23,9 @@ fn each_generator_has_a_row_with_its_rate_and_cost_or_with_the_reason_why_it_was
     let tools: Vec<_> = rows.iter().map(|row| row["tool"].as_str().unwrap()).collect();
     assert_eq!(tools, ["penates-closed", "wrk", "hey"]);
     assert!(rows[0]["not_run"].is_null(), "{}", rows[0]);
-    assert!(rows[0]["samples"][0]["load_cpu_us"].is_f64(), "{}", rows[0]);
+    let sample = &rows[0]["samples"][0];
+    assert!(sample["load_cpu_us"].is_f64() && sample["lateness_p99_ms"].is_f64(), "{sample}");
+    assert!(sample["verdict"].is_string(), "{sample}");
     let table = String::from_utf8(output.stdout).unwrap();
     for (row, name) in rows.iter().zip(["Penates", "wrk", "hey"]) {
         match row["not_run"].as_str() {

@@ -165,6 +165,7 @@ fn program(name: &str, version: &str) -> Program {
     Program {
         name: name.to_owned(),
         version: version.to_owned(),
+        tag: Some(format!("v{version}")),
         sha256: Some("5f1c0e6f".repeat(8)),
         commit: Some("7dd939412ab8c1d05e6f".to_owned()),
         is_dirty: Some(name == "testbed"),
@@ -199,7 +200,10 @@ fn record() -> RunRecord {
         cpu_s: 131.0,
         load_share: 0.218,
         longest_stall_ms: 0.0,
+        memory_at_start_bytes: Some(31_200_000),
+        memory_peak_bytes: Some(33_900_000),
         program: program("testbed", "0.1.0"),
+        command: Some(["penates", "testbed", "worker", "--listen", "10.0.0.7:7070"].map(str::to_owned).to_vec()),
     };
     let command = ["penates", "serve", "--data", "/srv/penates data", "--listen", "0.0.0.0:8080"];
     RunRecord {

@@ -103,8 +103,9 @@ impl Host<'_> {
         }
         wire.send(&ToCoordinator::Proof(handshake.prove(Side::Worker))).await?;
         wire.trust();
-        let welcome = ToCoordinator::Welcome { program: program.clone(), machine: Box::new(machine.clone()) };
-        Ok(wire.send(&welcome).await?)
+        let (program, machine) = (program.clone(), Box::new(machine.clone()));
+        let command = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        Ok(wire.send(&ToCoordinator::Welcome { program, machine, command }).await?)
     }
 }
 
@@ -158,7 +159,7 @@ mod tests {
                 }
                 let connect = async || Wire::new(TcpStream::connect(address).await.unwrap()).unwrap();
                 let guessed = greet(&mut connect().await, "guessed").await.unwrap_err();
-                (guessed, greet(&mut connect().await, "secret").await.unwrap().0, silent.len())
+                (guessed, greet(&mut connect().await, "secret").await.unwrap().program, silent.len())
             });
         waiting.unwrap();
         assert_eq!((coming.0.as_str(), coming.1), ("the token is wrong", program.clone()));

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, timeout};
 
-use crate::handshake::greet;
+use crate::handshake::{Greeted, greet};
 use crate::inputs::Inputs;
 use crate::plan::DURATION_MAX;
 use crate::reach::Reach;
@@ -138,6 +138,8 @@ struct Finished {
     cpu_s: f64,
     load_share: f64,
     longest_stall_ms: f64,
+    memory_at_start_bytes: Option<u64>,
+    memory_peak_bytes: Option<u64>,
 }
 
 /// How many users are active. It grows by a few bytes each second, however many workers report.
@@ -252,6 +254,8 @@ impl Coordinator<'_> {
             cpu_s: finished.cpu_s,
             load_share: finished.load_share,
             longest_stall_ms: finished.longest_stall_ms,
+            memory_at_start_bytes: finished.memory_at_start_bytes,
+            memory_peak_bytes: finished.memory_peak_bytes,
             ..record
         });
         let workers = with_figures.collect();
@@ -283,18 +287,9 @@ impl Coordinator<'_> {
         };
         let stream = TcpStream::connect(&address).await.map_err(|error| format!("{address}: {error}"))?;
         let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
-        let (program, machine) = greet(&mut wire, self.token).await?;
-        let address = process.is_none().then_some(address);
-        let record = WorkerRecord {
-            number: worker,
-            address,
-            clock_offset_us: 0,
-            clock_error_us: 0,
-            cpu_s: 0.0,
-            load_share: 0.0,
-            longest_stall_ms: 0.0,
-            program,
-        };
+        let Greeted { program, machine, command } = greet(&mut wire, self.token).await?;
+        let (address, command) = (process.is_none().then_some(address), Some(command));
+        let record = WorkerRecord { number: worker, address, program, command, ..WorkerRecord::default() };
         Ok(Connected { worker, wire, record, machine, _process: process })
     }
 }
@@ -311,8 +306,21 @@ impl Connected {
         loop {
             match next_word(&mut self.wire, end).await? {
                 ToCoordinator::Progress(progress) => on_progress(progress),
-                ToCoordinator::Finished { cpu_s, load_share, longest_stall_ms } if finished.at.is_none() => {
-                    finished = Finished { at: Some(Timestamp::now()), cpu_s, load_share, longest_stall_ms };
+                ToCoordinator::Finished {
+                    cpu_s,
+                    load_share,
+                    longest_stall_ms,
+                    memory_at_start_bytes,
+                    memory_peak_bytes,
+                } if finished.at.is_none() => {
+                    finished = Finished {
+                        at: Some(Timestamp::now()),
+                        cpu_s,
+                        load_share,
+                        longest_stall_ms,
+                        memory_at_start_bytes,
+                        memory_peak_bytes,
+                    };
                     end = latest(longest);
                 }
                 ToCoordinator::Events(piece) => file.write_all(&piece).map_err(|error| error.to_string())?,
@@ -408,7 +416,50 @@ mod tests {
 
     use super::*;
     use crate::plan::Plan;
-    use crate::record::Program;
+
+    /// A worker at an address, which is known already.
+    async fn connected(worker: u32, address: SocketAddr) -> Connected {
+        let wire = Wire::new(TcpStream::connect(address).await.unwrap()).unwrap();
+        let record = WorkerRecord { number: worker, ..WorkerRecord::default() };
+        Connected { worker, wire, record, machine: Machine::default(), _process: None }
+    }
+
+    /// A worker whose clock is ahead by so many microseconds. It ends with the start instant that it was told.
+    async fn worker_with_clock(listener: TcpListener, ahead_us: i64) -> i64 {
+        let mut wire = Wire::new(listener.accept().await.unwrap().0).unwrap();
+        loop {
+            match wire.receive().await.unwrap() {
+                ToWorker::Clock => {
+                    let unix_us = Timestamp::now().as_microsecond() + ahead_us;
+                    wire.send(&ToCoordinator::Clock { unix_us }).await.unwrap();
+                }
+                ToWorker::Start { unix_us } => return unix_us,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn workers_with_two_clocks_begin_at_one_instant() {
+        // One clock is an hour ahead, and the other a day behind.
+        let ahead_us = [3_600_000_000, -86_400_000_000];
+        let (mut all, mut told) = (Vec::new(), Vec::new());
+        for (number, ahead_us) in (0..).zip(ahead_us) {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            told.push(tokio::spawn(worker_with_clock(listener, ahead_us)));
+            all.push(connected(number, address).await);
+        }
+        let begun_at = begin(&mut all).await.unwrap();
+        for ((told, connected), ahead_us) in told.into_iter().zip(&all).zip(ahead_us) {
+            let WorkerRecord { clock_offset_us, clock_error_us, .. } = connected.record;
+            let told_us = told.await.unwrap();
+            assert_eq!(told_us - clock_offset_us, begun_at.as_microsecond());
+            // By the worker's own clock it is the same instant, as exactly as its clock is known.
+            let instant_us = told_us - ahead_us;
+            assert!(instant_us.abs_diff(begun_at.as_microsecond()) <= clock_error_us + 1, "{:?}", connected.record);
+        }
+    }
 
     #[tokio::test]
     async fn a_worker_that_reports_for_ever_is_lost() {
@@ -418,18 +469,7 @@ mod tests {
             let mut wire = Wire::new(listener.accept().await.unwrap().0).unwrap();
             while wire.send(&ToCoordinator::Progress(Progress::default())).await.is_ok() {}
         });
-        let record = WorkerRecord {
-            number: 0,
-            address: None,
-            clock_offset_us: 0,
-            clock_error_us: 0,
-            cpu_s: 0.0,
-            load_share: 0.0,
-            longest_stall_ms: 0.0,
-            program: Program::default(),
-        };
-        let wire = Wire::new(TcpStream::connect(address).await.unwrap()).unwrap();
-        let connected = Connected { worker: 0, wire, record, machine: Machine::default(), _process: None };
+        let connected = connected(0, address).await;
         let file = tempfile::tempfile().unwrap();
         let collected = connected.collect(file, Duration::from_millis(20), |_| {}).await;
         assert_eq!(collected.unwrap_err(), "it does not end");

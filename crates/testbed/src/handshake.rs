@@ -50,9 +50,17 @@ impl Handshake<'_> {
     }
 }
 
+/// What a worker or a monitor says of itself.
+#[derive(Debug)]
+pub(crate) struct Greeted {
+    pub program: Program,
+    pub machine: Machine,
+    pub command: Vec<String>,
+}
+
 /// Shows a worker or a monitor that the token is known here. Returns what it says of itself, if it knows
 /// the token, too.
-pub(crate) async fn greet(wire: &mut Wire, token: &str) -> Result<(Program, Machine), String> {
+pub(crate) async fn greet(wire: &mut Wire, token: &str) -> Result<Greeted, String> {
     let of_coordinator = rand::random();
     let hello = ToWorker::Hello { version: VERSION, nonce: of_coordinator };
     let ToCoordinator::Challenge { nonce: of_worker } = ask(wire, &hello).await? else {
@@ -65,7 +73,7 @@ pub(crate) async fn greet(wire: &mut Wire, token: &str) -> Result<(Program, Mach
     }
     wire.trust();
     match wire.receive().await.map_err(|error| error.to_string())? {
-        ToCoordinator::Welcome { program, machine } => Ok((program, *machine)),
+        ToCoordinator::Welcome { program, machine, command } => Ok(Greeted { program, machine: *machine, command }),
         _ => Err("it does not welcome us".to_owned()),
     }
 }

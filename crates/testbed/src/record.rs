@@ -49,6 +49,9 @@ pub struct Program {
     pub name: String,
     /// Its version, as it says itself.
     pub version: String,
+    /// The tag of that version in its repository, such as `v6.1.0`, if it has one.
+    #[serde(default)]
+    pub tag: Option<String>,
     /// SHA-256 of its file.
     pub sha256: Option<String>,
     /// The commit from which it was built.
@@ -77,6 +80,10 @@ fn lacking(known: &[(&str, bool)], words: impl Fn(&str) -> String) -> Vec<String
     known.iter().filter(|(_, is_known)| !is_known).map(|(what, _)| words(what)).collect()
 }
 
+/// Facts that every candidate states: how many nodes and copies it has, and its consistency. One that has no
+/// such thing says `none`.
+pub const FACTS: [&str; 3] = ["nodes", "copies", "consistency"];
+
 /// What was measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CandidateRecord {
@@ -88,8 +95,16 @@ pub struct CandidateRecord {
     pub command: Option<Vec<String>>,
     /// Its configuration, as read back from the running server.
     pub configuration: Option<String>,
-    /// Further facts: nodes, copies, consistency.
+    /// Further facts: [`FACTS`] and others.
     pub facts: Vec<(String, String)>,
+}
+
+impl CandidateRecord {
+    /// The facts that it should state and does not.
+    pub(crate) fn missing_facts(&self) -> Vec<String> {
+        let is_stated = |name: &str| self.facts.iter().any(|(known, fact)| known == name && !fact.is_empty());
+        lacking(&FACTS.map(|name| (name, is_stated(name))), |what| format!("the candidate's {what}"))
+    }
 }
 
 /// A file that the run read.
@@ -102,7 +117,7 @@ pub struct Input {
 }
 
 /// A worker.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerRecord {
     /// Its number.
     pub number: u32,
@@ -120,14 +135,26 @@ pub struct WorkerRecord {
     /// The longest time in which the thread of the load did nothing, in milliseconds.
     #[serde(default)]
     pub longest_stall_ms: f64,
+    /// Bytes of memory that its process had at the start instant.
+    #[serde(default)]
+    pub memory_at_start_bytes: Option<u64>,
+    /// The most bytes of memory that its process had from then on.
+    #[serde(default)]
+    pub memory_peak_bytes: Option<u64>,
     /// Its program.
     pub program: Program,
+    /// Its command line. It has no other configuration: the rest is in the plan.
+    #[serde(default)]
+    pub command: Option<Vec<String>>,
 }
 
 impl WorkerRecord {
     /// What should be known of its program and is not.
     pub(crate) fn missing(&self) -> Vec<String> {
-        self.program.missing(&format!("worker {}'s", self.number))
+        let whose = format!("worker {}'s", self.number);
+        let mut missing = self.program.missing(&whose);
+        missing.extend(lacking(&[("command line", self.command.is_some())], |what| format!("{whose} {what}")));
+        missing
     }
 }
 
@@ -190,11 +217,18 @@ impl Machine {
     /// What should be known of it and is not. `who` runs there.
     pub(crate) fn missing(&self, who: &str) -> Vec<String> {
         let known = [
+            ("processor", self.processor.is_some()),
             ("number of processors", self.processors > 0),
             ("memory", self.memory_bytes.is_some()),
             ("kernel", self.kernel.is_some()),
+            ("clock source", self.clock_source.is_some()),
+            ("limits", !self.limits.is_empty()),
         ];
-        lacking(&known, |what| format!("the {what} of the machine of {who}"))
+        let mut missing = lacking(&known, |what| format!("the {what} of the machine of {who}"));
+        if self.is_container.is_none() {
+            missing.push(format!("whether the machine of {who} is a container"));
+        }
+        missing
     }
 }
 
@@ -214,25 +248,60 @@ mod tests {
         assert!(whole.missing("the testbed's").is_empty());
         let wanted = ["name", "version", "digest of the program", "commit"].map(|what| format!("the testbed's {what}"));
         assert_eq!(Program::default().missing("the testbed's"), wanted);
-        let worker = |program: Program| WorkerRecord {
-            number: 3,
-            address: None,
-            clock_offset_us: 0,
-            clock_error_us: 0,
-            cpu_s: 0.0,
-            load_share: 0.0,
-            longest_stall_ms: 0.0,
-            program,
-        };
+        let command = Some(vec!["penates".to_owned()]);
+        let worker =
+            |program: Program| WorkerRecord { number: 3, program, command: command.clone(), ..WorkerRecord::default() };
         assert!(worker(whole.clone()).missing().is_empty());
-        let nameless = Program { name: String::new(), commit: None, ..whole };
-        assert_eq!(worker(nameless).missing(), ["worker 3's name", "worker 3's commit"]);
+        let nameless = WorkerRecord { command: None, ..worker(Program { name: String::new(), commit: None, ..whole }) };
+        assert_eq!(nameless.missing(), ["worker 3's name", "worker 3's commit", "worker 3's command line"]);
         let wanted = [
+            "the processor of the machine of worker 3",
             "the number of processors of the machine of worker 3",
             "the memory of the machine of worker 3",
             "the kernel of the machine of worker 3",
+            "the clock source of the machine of worker 3",
+            "the limits of the machine of worker 3",
+            "whether the machine of worker 3 is a container",
         ];
         assert_eq!(Machine::default().missing("worker 3"), wanted);
-        assert!(Machine::find(None).missing("the testbed").is_empty());
+    }
+
+    #[test]
+    fn a_machine_without_clock_source_or_processor_is_a_gap() {
+        let known = |text: &str| Some(text.to_owned());
+        let whole = Machine {
+            processor: known("Example 9000"),
+            processors: 2,
+            memory_bytes: Some(1 << 30),
+            kernel: known("Linux 6.12"),
+            clock_source: known("tsc"),
+            limits: vec![("open files".to_owned(), "1024".to_owned())],
+            is_container: Some(false),
+            ..Machine::default()
+        };
+        assert!(whole.missing("the testbed").is_empty());
+        let missing = |machine: Machine| machine.missing("the testbed");
+        let without = missing(Machine { clock_source: None, processor: None, ..whole.clone() });
+        assert_eq!(
+            without,
+            ["the processor of the machine of the testbed", "the clock source of the machine of the testbed"]
+        );
+        let without = missing(Machine { limits: Vec::new(), is_container: None, ..whole });
+        assert_eq!(
+            without,
+            ["the limits of the machine of the testbed", "whether the machine of the testbed is a container"]
+        );
+    }
+
+    #[test]
+    fn a_candidate_states_its_nodes_its_copies_and_its_consistency_or_that_it_has_none() {
+        let candidate = |facts: &[(&str, &str)]| CandidateRecord {
+            facts: facts.iter().map(|(name, fact)| ((*name).to_owned(), (*fact).to_owned())).collect(),
+            ..CandidateRecord::default()
+        };
+        let silent = candidate(&[("engine", "embedded"), ("nodes", "1"), ("copies", "")]);
+        assert_eq!(silent.missing_facts(), ["the candidate's copies", "the candidate's consistency"]);
+        let stated = candidate(&[("nodes", "1"), ("copies", "none"), ("consistency", "none")]);
+        assert!(stated.missing_facts().is_empty());
     }
 }

@@ -236,10 +236,16 @@ impl Study {
                 let known = &mut self.rows[index];
                 if known.inputs != inputs {
                     *known = new;
-                } else if !matches!(known.found, Some(Found::Bracket(_))) {
-                    // What could not be run, or had no answer, is tried from the beginning.
-                    if known.found.take().is_some() {
-                        known.trials.clear();
+                } else {
+                    match known.found {
+                        None | Some(Found::Bracket(_)) => {}
+                        // It goes on where it was: what is measured stays measured.
+                        Some(Found::NotRun(_)) => known.found = None,
+                        // The same trials would lead to no answer again.
+                        Some(Found::NoAnswer(_)) => {
+                            known.found = None;
+                            known.trials.clear();
+                        }
                     }
                 }
                 index
@@ -393,8 +399,12 @@ mod tests {
         let index = study.row("null", "get", 1, "a");
         study.rows[index].trials.push(trial(1.0, Verdict::Held, 1.0));
         assert_eq!((study.row("null", "get", 1, "a"), study.rows[index].trials.len()), (index, 1));
+        // What could not be run once is tried again, and keeps what was measured before.
+        study.rows[index].found = Some(Found::NotRun("it did not start in time".to_owned()));
+        study.row("null", "get", 1, "a");
+        assert_eq!((study.rows[index].trials.len(), &study.rows[index].found), (1, &None));
         // What had no answer begins again.
-        study.rows[index].found = Some(Found::NotRun("nothing is installed".to_owned()));
+        study.rows[index].found = Some(Found::NoAnswer("all runs are void".to_owned()));
         study.row("null", "get", 1, "a");
         assert_eq!((study.rows[index].trials.len(), &study.rows[index].found), (0, &None));
         study.rows[index].trials.push(trial(1.0, Verdict::Held, 1.0));

@@ -708,6 +708,21 @@ mod tests {
     }
 
     #[test]
+    fn service_time_and_first_byte_count_from_sending_and_only_of_what_was_done() {
+        let event = Event {
+            begun_us: 1_010_000,
+            sent_us: Some(1_030_000),
+            first_byte_us: Some(1_050_000),
+            ..done(0, 1_000_000, 1_090_000)
+        };
+        let fails = Event { first_byte_us: Some(1_000_001), ..failing(0, 1_000_000, 5_000_000) };
+        let all = counted(&[&[event, fails]], &[]).summary.all;
+        let times = |times: Times| (times.count, times.max_ms.round());
+        assert_eq!((times(all.response), times(all.service)), ((1, 90.0), (1, 60.0)));
+        assert_eq!((times(all.first_byte), times(all.lateness)), ((1, 20.0), (2, 10.0)));
+    }
+
+    #[test]
     fn the_first_error_of_a_kind_is_that_of_all_workers_even_within_one_second() {
         let refused = Event { outcome: Outcome::Refused, ..failing(0, 500_000, 600_000) };
         let measured = counted(&[&[failing(0, 700_000, 900_000)], &[failing(1, 300_000, 400_000), refused]], &[]);

@@ -18,7 +18,7 @@ use crate::reach::Reach;
 use crate::record::{Machine, Program};
 
 /// The version of these messages.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The most bytes of a message before both sides have shown that they know the token.
 const STRANGERS_BYTES_MAX: usize = 4 << 10;
@@ -90,6 +90,8 @@ pub enum ToCoordinator {
         program: Program,
         /// The worker's machine.
         machine: Box<Machine>,
+        /// Its command line.
+        command: Vec<String>,
     },
     /// The worker's clock, in microseconds since 1970.
     Clock {
@@ -110,6 +112,10 @@ pub enum ToCoordinator {
         load_share: f64,
         /// The longest time in which its thread did nothing, in milliseconds.
         longest_stall_ms: f64,
+        /// Bytes of memory that its process had at the start instant.
+        memory_at_start_bytes: Option<u64>,
+        /// The most bytes of memory that it had from then on.
+        memory_peak_bytes: Option<u64>,
     },
     /// Its part of the fill has ended, after the events of it.
     Filled {

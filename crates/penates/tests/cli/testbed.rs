@@ -1,9 +1,10 @@
 //! `penates testbed`: real workers against real servers.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Child, Stdio};
 
 use serde_json::Value;
 
@@ -13,6 +14,15 @@ fn testbed(folder: &Path, args: &[&str]) -> Ran {
     let mut command = penates(&[&["testbed"], args].concat());
     command.current_dir(folder);
     Ran::of(command)
+}
+
+/// The exit code of a run with this verdict.
+fn code_of(verdict: &str) -> i32 {
+    match verdict {
+        "held" => 0,
+        "void" => 4,
+        _ => 1,
+    }
 }
 
 /// A plan in a folder, for a few users.
@@ -184,9 +194,9 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
     plan(folder.path(), "ingest");
     let args = ["run", "plan.toml", "--candidate", "penates", "--untraceable", "--busy", "--who", "a test", "--json"];
     let ran = testbed(folder.path(), &args);
-    // A machine that is busy with other tests may make the run void, or durations grow.
-    assert!([0, 1, 4].contains(&ran.code), "{}", ran.stderr);
     let shown = ran.json();
+    // A machine that is busy with other tests may make the run void, or durations grow.
+    assert_eq!(ran.code, code_of(shown["judgement"]["verdict"].as_str().unwrap()), "{}", ran.stderr);
     let all = &shown["summary"]["all"];
     assert_eq!((all["due"].as_u64(), all["done"].as_u64()), (Some(40), Some(40)), "{shown}");
     let run = Path::new(shown["folder"].as_str().unwrap());
@@ -210,7 +220,18 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
     assert_eq!(record["who"], "a test");
     assert!(record["candidate"]["program"]["version"].as_str().unwrap().starts_with("penates "), "{record}");
     assert_eq!(record["candidate"]["program"]["sha256"], record["testbed"]["sha256"]);
-    assert!(record["candidate"]["configuration"].as_str().unwrap().contains("auth.write"), "{record}");
+    let configuration = record["candidate"]["configuration"].as_str().unwrap();
+    assert!(configuration.contains("auth.write"), "{configuration}");
+    // What is in force in the server has no origin; what another process would read has one.
+    assert!(configuration.lines().next().unwrap().split_whitespace().eq(["SETTING", "VALUE"]), "{configuration}");
+    // What the server reports, which sends no name of itself.
+    let fact = format!("[\"version that the server reports\",\"penates/{}\"]", env!("CARGO_PKG_VERSION"));
+    assert!(record["candidate"]["facts"].to_string().contains(&fact), "{record}");
+    let worker = record["workers"][1]["command"].to_string();
+    assert!(worker.contains("\"testbed\",\"worker\",\"--listen\""), "{worker}");
+    // Of this candidate nothing is missing but what this build does not know of itself.
+    let missing: Vec<_> = record["missing"].as_array().unwrap().iter().map(|what| what.as_str().unwrap()).collect();
+    assert!(missing.iter().all(|what| what.ends_with(" commit") || what.contains("machine")), "{missing:?}");
     let report = fs::read_to_string(data.join("report.html")).unwrap();
     assert!(report.contains("Untraceable") && report.contains("ingest"));
 
@@ -228,6 +249,7 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
     tree.current_dir(folder.path());
     let tree = Ran::of(tree).ends_with(0);
     assert!(tree.text().contains("summary.json") && tree.text().contains("worker-001.csv.gz"), "{}", tree.text());
+    is_versioned_found_and_cited(folder.path(), id, &fs::read(data.join("summary.json")).unwrap());
 
     // A bit flips.
     let events = data.join("events/worker-001.csv.gz");
@@ -241,6 +263,91 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
     assert_eq!(published["runs"], 0);
     assert!(published["refused"][0]["reason"].as_str().unwrap().contains("worker-001.csv.gz"), "{published}");
     testbed(folder.path(), &["file", run, "--into", "again", "--store", "kept"]).ends_with(1);
+}
+
+/// Fails the test unless the summary of a run that was filed has versions with addresses of their own, and is
+/// found by its address.
+fn is_versioned_found_and_cited(folder: &Path, id: &str, summary: &[u8]) {
+    let kept = |args: &[&str]| {
+        let mut command = penates(&[args, &["--store", "kept"]].concat());
+        command.current_dir(folder);
+        Ran::of(command).ends_with(0)
+    };
+    let address = format!("runs/{id}/summary.json");
+    let versions = || kept(&["history", &address]).text().lines().map(str::to_owned).collect::<Vec<_>>();
+    let filed = versions();
+    fs::write(folder.join("other.json"), "{}").unwrap();
+    kept(&["put", &address, "other.json", "--type", "application/json"]);
+    assert_eq!(versions().len(), filed.len() + 1, "{filed:?}");
+    // A paper cites the version that was filed, which stays what it is.
+    let version = format!("{address}/fcr:versions/{}", filed.last().unwrap().split('\t').next().unwrap());
+    assert_eq!(kept(&["cat", &version]).stdout, summary);
+    let mut serve = penates(&["serve", "--store", "kept", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
+    serve.current_dir(folder);
+    let served = Served::start(serve);
+    let search = format!("/rest/fcr:search?condition=fedora_id%3Druns/{id}/*&fields=fedora_id");
+    wait_until(|| answer(&served, "GET", &search).contains("summary.json"));
+    assert_eq!(served.stop("TERM").0, 0);
+}
+
+/// A program of the testbed that somebody has started. It ends with this value.
+struct Listening {
+    process: Child,
+    address: String,
+}
+
+impl Listening {
+    fn start(folder: &Path, args: &[&str]) -> Self {
+        let common = ["--listen", "127.0.0.1:0", "--token-file", "token"];
+        let mut command = penates(&[&["testbed"], args, &common].concat());
+        let mut process = command.current_dir(folder).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let address = said.trim().strip_prefix("Listening on ").unwrap().to_owned();
+        Self { process, address }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn a_worker_and_a_monitor_that_were_started_by_hand_serve_two_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    fs::write(here.join("token"), "only for this test\n").unwrap();
+    let (worker, monitor) = (Listening::start(here, &["worker"]), Listening::start(here, &["monitor"]));
+    let own = "[[steps]]\nname = \"get\"\npath = \"/\"\ncheck = { contains = \"nothing\" }\n";
+    fs::write(here.join("own.toml"), own).unwrap();
+    let of_hand = ["--worker", &worker.address, "--monitor", &monitor.address, "--token-file", "token"];
+    // The server that does nothing does not answer what the first one wants. A machine that is busy with other
+    // tests may make a run void, or durations grow.
+    for (scenario, verdicts) in [("own.toml", &["failed", "void"][..]), ("get", &["held", "degrading", "void"])] {
+        let plan = format!(
+            "name = \"by-hand\"\nscenarios = [{{ scenario = \"{scenario}\" }}]\n\
+             load = {{ shape = \"constant\", rate = 20, duration = \"300ms\" }}\n"
+        );
+        fs::write(here.join("plan.toml"), plan).unwrap();
+        let run = ["run", "plan.toml", "--candidate", "null", "--untraceable", "--busy", "--json"];
+        let ran = testbed(here, &[&run[..], &of_hand].concat());
+        let shown = ran.json();
+        let verdict = shown["judgement"]["verdict"].as_str().unwrap();
+        assert!(verdicts.contains(&verdict), "{shown}");
+        assert_eq!((ran.code, &shown["summary"]["all"]["due"]), (code_of(verdict), &Value::from(6)), "{shown}");
+        let data = here.join(shown["folder"].as_str().unwrap()).join("data");
+        let record: Value = serde_json::from_slice(&fs::read(data.join("record.json")).unwrap()).unwrap();
+        assert_eq!(record["workers"].as_array().map(Vec::len), Some(1), "{record}");
+        assert_eq!(record["workers"][0]["address"], worker.address.as_str());
+        assert!(record["workers"][0]["command"].to_string().contains("\"--token-file\""), "{record}");
+        assert_eq!(record["beside"]["monitors"][0]["address"], monitor.address.as_str());
+        let monitors = fs::read_dir(data.join("monitor")).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(monitors.filter(|name| name.to_string_lossy().starts_with("0-")).count(), 1);
+    }
 }
 
 #[test]
@@ -308,19 +415,27 @@ fn a_study_has_a_row_for_each_candidate_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_study_can_be_limited_to_a_number_of_workers_and_keeps_its_other_rows() {
+fn a_study_can_be_limited_to_workers_and_candidates_and_keeps_its_other_rows() {
     let folder = tempfile::tempdir().unwrap();
     plan(folder.path(), "get");
-    let text = "name = \"small\"\ncandidates = [\"trellis\"]\nplans = [{ plan = \"plan.toml\" }]\nworkers = [1, 2]\n";
+    fs::create_dir(folder.path().join("gone")).unwrap();
+    let gone = "name = \"gone\"\nnot_run = \"nobody has it\"\nstart = []\n";
+    fs::write(folder.path().join("gone/candidate.toml"), gone).unwrap();
+    let text = "name = \"small\"\ncandidates = [\"trellis\", \"gone\"]\nplans = [{ plan = \"plan.toml\" }]\n\
+                workers = [1, 2]\n";
     fs::write(folder.path().join("small.toml"), text).unwrap();
-    let study = |workers: &str| testbed(folder.path(), &["study", "small.toml", "--workers", workers, "--json"]);
-    for workers in [2, 1] {
-        let rows = study(&workers.to_string()).ends_with(0).json_lines();
-        assert_eq!((rows.len(), &rows[0]["workers"]), (1, &Value::from(workers)), "{rows:?}");
+    let study = |more: &[&str]| testbed(folder.path(), &[&["study", "small.toml", "--json"], more].concat());
+    for (workers, candidate) in [("2", "trellis"), ("1", "trellis"), ("1", "gone")] {
+        let rows = study(&["--workers", workers, "--candidates", candidate]).ends_with(0).json_lines();
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!((rows[0]["workers"].to_string().as_str(), &rows[0]["candidate"]), (workers, &candidate.into()));
     }
     let table = fs::read_to_string(folder.path().join("small.results.md")).unwrap();
     assert!(table.contains("| few | 1 | trellis |") && table.contains("| few | 2 | trellis |"), "{table}");
-    assert!(study("0").ends_with(2).stderr.contains("study: workers: numbers of 1 to 1000"));
+    assert!(table.contains("| few | 1 | gone |") && !table.contains("| few | 2 | gone |"), "{table}");
+    assert!(study(&["--workers", "0"]).ends_with(2).stderr.contains("study: workers: numbers of 1 to 1000"));
+    let refused = study(&["--candidates", "gone,nobody"]).ends_with(2);
+    assert!(refused.stderr.contains("the study has no `nobody`; it has trellis, gone"), "{}", refused.stderr);
 }
 
 #[test]
@@ -353,7 +468,10 @@ fn what_is_not_known_of_a_server_that_runs_already_can_be_given() {
     let run = ["run", "plan.toml", "--url", "http://127.0.0.1:1", "--pid", &pid, "--who", "a test", "--busy"];
     let refused = testbed(folder.path(), &run).ends_with(1);
     assert!(refused.stderr.contains("the candidate's version, the candidate's commit"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the candidate's consistency, how the candidate was prepared"));
     let given = ["--commit", "abc", "--tag", "v1.2", "--configuration", "server.conf", "--repository", "https://x/"];
+    let facts = ["--fact", "nodes=1", "--fact", "copies=none", "--fact", "consistency=none", "--preparation", "none"];
+    let given = [&given[..], &facts].concat();
     let refused = testbed(folder.path(), &[&run[..], &given].concat()).ends_with(1);
     assert!(refused.stderr.contains("it is not known the testbed's commit; give"), "{}", refused.stderr);
 }

@@ -14,12 +14,21 @@ if [ "$(id -u)" = 0 ]; then
     # PostgreSQL does not run as the superuser, and its user must reach the folder.
     as="setpriv --reuid=postgres --regid=postgres --init-groups"
     chown -R postgres: "$database"
-    chmod o+x "$data" "$(dirname "$data")"
+    # Temporary folders are the testbed's own. The rights of others are their owners' to change.
+    case $(basename "$(dirname "$data")") in
+    .tmp*) chmod o+x "$data" "$(dirname "$data")" ;;
+    esac
+    if ! $as test -x "$database"; then
+        echo "The user postgres cannot reach $database. Name a folder that others may pass through" \
+            "(chmod o+x on it and on those above it), or leave out --data." >&2
+        exit 1
+    fi
 fi
 chmod 700 "$database"
 cd "$database"
 [ -e PG_VERSION ] || $as initdb -D "$database" -U fcrepo -A trust -E UTF8 --no-locale > "$data/initdb.log"
-$as postgres -D "$database" -h 127.0.0.1 -p "$sql" -k "$database" &
+# Without a socket: all connect over TCP, and the path of a socket has at most 107 characters.
+$as postgres -D "$database" -h 127.0.0.1 -p "$sql" -k '' &
 postgres=$!
 until pg_isready -q -h 127.0.0.1 -p "$sql" -U fcrepo; do
     kill -0 "$postgres"

@@ -11,7 +11,7 @@ use tokio::process::Child;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::command::{self, Lifeline, Places, command_error, guarded, output};
-use super::look::{Seen, look};
+use super::look::{Seen, look, look_for_version};
 use super::{Candidate, CandidateError, CandidateSpec, FolderSpec, Versions};
 use crate::machine::sha256_of_file;
 use crate::monitor::Groups;
@@ -221,8 +221,8 @@ impl RunningCandidate {
     /// A command that should print something fails.
     pub async fn record(&self) -> Result<CandidateRecord, CandidateError> {
         let spec = &self.spec;
-        let commit = self.printed(spec.commit.as_deref()).await?;
-        let seen = look(&self.url(), &self.reach).await.ok();
+        let (commit, tag) = (self.printed(spec.commit.as_deref()).await?, self.printed(spec.tag.as_deref()).await?);
+        let seen = self.seen().await;
         let versions = self.versions_with(seen.as_ref()).await?;
         let version = versions.program.clone().or(versions.served.clone()).unwrap_or_default();
         let exe = match &spec.program {
@@ -232,6 +232,7 @@ impl RunningCandidate {
         let program = Program {
             name: spec.name.clone(),
             version,
+            tag,
             sha256: exe.and_then(|exe| sha256_of_file(&exe).ok()),
             is_dirty: commit.as_ref().map(|commit| commit.ends_with("-dirty")),
             commit,
@@ -254,7 +255,12 @@ impl RunningCandidate {
     /// # Errors
     /// The command that should print it fails.
     pub async fn versions(&self) -> Result<Versions, CandidateError> {
-        self.versions_with(look(&self.url(), &self.reach).await.ok().as_ref()).await
+        self.versions_with(self.seen().await.as_ref()).await
+    }
+
+    /// What it shows now, with the version that it reports.
+    async fn seen(&self) -> Option<Seen> {
+        look_for_version(&self.url(), self.metrics_url().as_deref(), &self.reach).await
     }
 
     async fn versions_with(&self, seen: Option<&Seen>) -> Result<Versions, CandidateError> {
@@ -328,7 +334,7 @@ fn environment(spec: &CandidateSpec) -> impl Iterator<Item = (String, String)> {
 
 /// What is known about a candidate that somebody else has started.
 pub async fn found(reach: &Reach) -> CandidateRecord {
-    let seen = look(reach.url(), reach).await.ok();
+    let seen = look_at_stranger(reach).await;
     let server = seen.as_ref().and_then(|seen| seen.server.clone()).unwrap_or_default();
     let (name, version) = server.split_once('/').unwrap_or((&server, ""));
     let program = Program { name: name.to_owned(), version: version.to_owned(), ..Program::default() };
@@ -338,7 +344,14 @@ pub async fn found(reach: &Reach) -> CandidateRecord {
 
 /// The version that a server reports, if it answers.
 pub(crate) async fn served_version(reach: &Reach) -> Option<String> {
-    look(reach.url(), reach).await.ok()?.server
+    look_at_stranger(reach).await?.server
+}
+
+/// What a server shows that somebody else has started. Its metrics may be where they usually are.
+async fn look_at_stranger(reach: &Reach) -> Option<Seen> {
+    let url = reach.url();
+    let metrics = url.starts_with("http").then(|| format!("{}/metrics", url.trim_end_matches('/')));
+    look_for_version(url, metrics.as_deref(), reach).await
 }
 
 /// How it is reached, as facts.

@@ -22,6 +22,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::Candidate;
+    use crate::record::FACTS;
 
     #[test]
     fn every_shipped_candidate_says_what_a_record_needs() {
@@ -35,6 +36,7 @@ mod tests {
                 continue;
             }
             assert!(spec.version.is_some() && spec.commit.is_some() && spec.configuration.is_some(), "{name}");
+            assert!(FACTS.iter().all(|fact| spec.facts.contains_key(*fact)), "{name}");
             assert_eq!(spec.needs.is_empty() && spec.folders.is_empty(), spec.install.is_none(), "{name}");
         }
         let error = Candidate::shipped("nobody").unwrap_err().to_string();

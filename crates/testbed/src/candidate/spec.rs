@@ -79,6 +79,9 @@ pub struct CandidateSpec {
     /// The command that prints the commit from which it was built.
     #[serde(default)]
     pub commit: Option<Vec<String>>,
+    /// The command that prints the tag of its version in its repository.
+    #[serde(default)]
+    pub tag: Option<Vec<String>>,
     /// The words of `start` that give it a setting, once for each. `${name}` is the setting's name, and
     /// `${value}` its value. Without them nobody can vary its settings.
     #[serde(default)]
@@ -109,7 +112,7 @@ pub struct CandidateSpec {
     /// Variables of its environment. It inherits [`INHERITED`](super::INHERITED) and nothing else.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
-    /// Further facts for the record: nodes, copies, consistency.
+    /// Facts for the record: nodes, copies and consistency, or that it has none, and others.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
 }

@@ -81,22 +81,26 @@ pub struct Given {
     pub tag: Option<String>,
     /// Where its source is.
     pub repository: Option<String>,
+    /// Facts, such as its nodes, its copies and its consistency.
+    pub facts: Vec<(String, String)>,
 }
 
 impl CandidateRecord {
     /// Adds what the user says, and that the user has said it.
     pub(crate) fn add(&mut self, given: &Given) {
-        let Given { commit, configuration, tag, repository } = given.clone();
+        let Given { commit, configuration, tag, repository, facts } = given.clone();
         let known = [
             ("commit", commit.is_some()),
             ("configuration", configuration.is_some()),
             ("tag", tag.is_some()),
             ("repository", repository.is_some()),
         ];
-        let known: Vec<_> = known.into_iter().filter(|(_, is_given)| *is_given).map(|(what, _)| what).collect();
+        let known = known.into_iter().filter(|(_, is_given)| *is_given).map(|(what, _)| what);
+        let known: Vec<_> = known.chain(facts.iter().map(|(name, _)| name.as_str())).collect();
         if !known.is_empty() {
             self.facts.push(("given by the user".to_owned(), known.join(", ")));
         }
+        self.facts.extend(facts);
         if let Some(commit) = commit {
             self.program.is_dirty = Some(commit.ends_with("-dirty"));
             self.program.commit = Some(commit);
@@ -107,7 +111,7 @@ impl CandidateRecord {
             if self.program.version.is_empty() {
                 self.program.version.clone_from(&tag);
             }
-            self.facts.push(("tag".to_owned(), tag));
+            self.program.tag = Some(tag);
         }
     }
 }
@@ -161,12 +165,13 @@ mod tests {
             configuration: Some("a = 1".to_owned()),
             tag: Some("v6.1.0".to_owned()),
             repository: None,
+            facts: vec![("nodes".to_owned(), "3".to_owned())],
         };
         let mut record = CandidateRecord::default();
         record.add(&given);
         assert_eq!((record.program.version.as_str(), record.program.is_dirty), ("v6.1.0", Some(true)));
-        assert_eq!(record.configuration.as_deref(), Some("a = 1"));
-        let wanted = [("given by the user", "commit, configuration, tag"), ("tag", "v6.1.0")];
+        assert_eq!((record.configuration.as_deref(), record.program.tag.as_deref()), (Some("a = 1"), Some("v6.1.0")));
+        let wanted = [("given by the user", "commit, configuration, tag, nodes"), ("nodes", "3")];
         assert_eq!(record.facts, wanted.map(|(name, fact)| (name.to_owned(), fact.to_owned())));
         let mut known = CandidateRecord::default();
         known.program.version = "6.1".to_owned();

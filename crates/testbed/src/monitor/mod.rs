@@ -34,7 +34,7 @@ mod cpu;
 pub(crate) mod device;
 mod disk;
 mod endpoint;
-mod exposition;
+pub(crate) mod exposition;
 mod memory;
 mod network;
 mod pressure;

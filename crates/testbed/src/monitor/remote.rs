@@ -16,7 +16,7 @@ use super::{MonitorError, Settings, answering, run};
 use crate::beside::{Kept, LOG_BYTES_MAX, LOGS_MAX, Tail, keep};
 use crate::caller::{CallerError, Host, clock, heard, instant};
 use crate::coordinator::{BEYOND_PLAN, compare_clocks, latest, next_word};
-use crate::handshake::greet;
+use crate::handshake::{Greeted, greet};
 use crate::record::{Machine, MonitorRecord, Program};
 use crate::wire::{EVENTS_BYTES, Progress, ToCoordinator, ToWorker, Wire, WireError};
 
@@ -199,7 +199,7 @@ impl Watcher {
         let connecting = async {
             let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
             let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
-            let (program, machine) = greet(&mut wire, token).await?;
+            let Greeted { program, machine, .. } = greet(&mut wire, token).await?;
             let (clock_offset_us, clock_error_us) = compare_clocks(&mut wire).await?;
             let record = MonitorRecord {
                 address: address.to_owned(),

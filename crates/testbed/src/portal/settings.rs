@@ -59,12 +59,10 @@ fn program(who: &str, program: &Program) -> Settings {
     let commit = program.commit.as_deref().map_or("not known".to_owned(), |commit| format!("{commit}{dirty}"));
     let sha256 = program.sha256.as_deref().unwrap_or("not known");
     let of = |what: &str, value: &str| (format!("{who}: {what}"), value.to_owned());
-    vec![
-        of("name", &program.name),
-        of("version", &program.version),
-        of("commit", &commit),
-        of("SHA-256 of the program", sha256),
-    ]
+    let mut all = vec![of("name", &program.name), of("version", &program.version)];
+    all.extend(program.tag.as_ref().map(|tag| of("tag", tag)));
+    all.extend([of("commit", &commit), of("SHA-256 of the program", sha256)]);
+    all
 }
 
 fn machine_settings(number: usize, machine: &Machine) -> Settings {

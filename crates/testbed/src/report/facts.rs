@@ -28,10 +28,13 @@ fn workers(workers: &[WorkerRecord], cpu_shares: &[f64]) -> Markup {
                 th scope="col" { "address" }
                 th.number scope="col" { "share of a processor" }
                 th.number scope="col" { "processor time" }
+                th.number scope="col" { "memory at the start" }
+                th.number scope="col" { "memory at most" }
                 th.number scope="col" { "clock ahead by" }
                 th.number scope="col" { "± at most" }
                 th scope="col" { "program" }
                 th scope="col" { "commit" }
+                th scope="col" { "command line" }
             } }
             tbody {
                 @for (position, worker) in workers.iter().enumerate() {
@@ -40,10 +43,14 @@ fn workers(workers: &[WorkerRecord], cpu_shares: &[f64]) -> Markup {
                         td { (worker.address.as_deref().unwrap_or("started by the coordinator")) }
                         td.number { (cpu_shares.get(position).map_or(NONE.to_owned(), |share| percent(*share))) }
                         td.number { (milliseconds(worker.cpu_s * 1e3)) }
+                        @for memory_bytes in [worker.memory_at_start_bytes, worker.memory_peak_bytes] {
+                            td.number { (memory_bytes.map_or(NONE.to_owned(), |memory| bytes(memory as f64))) }
+                        }
                         td.number { (milliseconds(worker.clock_offset_us as f64 / 1e3)) }
                         td.number { (milliseconds(worker.clock_error_us as f64 / 1e3)) }
                         td { (worker.program.name) " " (worker.program.version) }
                         td { code { (known(worker.program.commit.as_ref())) } }
+                        td { code { (known(worker.command.as_deref().map(command_line).as_ref())) } }
                     }
                 }
             }
@@ -140,7 +147,7 @@ fn candidate_facts(record: &RunRecord) -> Vec<(String, Option<String>)> {
     let candidate = &record.candidate;
     let mut facts = vec![
         ("URL".to_owned(), Some(candidate.url.clone())),
-        ("command line".to_owned(), candidate.command.as_ref().map(|words| command_line(words))),
+        ("command line".to_owned(), candidate.command.as_deref().map(command_line)),
     ];
     if candidate.configuration.is_none() {
         facts.push(("configuration".to_owned(), None));
@@ -155,6 +162,8 @@ fn programs(record: &RunRecord) -> Markup {
             tr {
                 th scope="row" { (name) }
                 td { (program.name) " " (program.version) }
+                // Most builds have none.
+                td { (program.tag.as_deref().unwrap_or(NONE)) }
                 td { code { (known(program.commit.as_ref())) } }
                 td { (known(program.is_dirty.map(yes_or_no).as_ref())) }
                 td.digest { code { (known(program.sha256.as_ref())) } }
@@ -166,7 +175,7 @@ fn programs(record: &RunRecord) -> Markup {
         "Programs",
         &html! {
             thead { tr {
-                @for name in ["Program", "version", "commit", "changed files", "SHA-256", "repository"] {
+                @for name in ["Program", "version", "tag", "commit", "changed files", "SHA-256", "repository"] {
                     th scope="col" { (name) }
                 }
             } }

@@ -28,6 +28,7 @@ impl Run {
         let program = Program {
             name: text(),
             version: text(),
+            tag: Some(text()),
             sha256: Some(text()),
             commit: Some(text()),
             is_dirty: Some(false),
@@ -41,7 +42,10 @@ impl Run {
             cpu_s: 3.0,
             load_share: 0.25,
             longest_stall_ms: 0.0,
+            memory_at_start_bytes: Some(30_000_000),
+            memory_peak_bytes: Some(31_000_000),
             program: program.clone(),
+            command: Some(vec![text(), text()]),
         };
         let machine = Machine {
             name: text(),
@@ -249,6 +253,36 @@ fn a_run_without_seconds_monitors_or_errors_has_a_page() {
     let page = run.page();
     assert!(page.contains("<h2>Errors</h2><p>None.</p>"));
     assert_eq!(data(&page)["panels"], serde_json::json!([{ "at_s": [], "charts": [] }]));
+}
+
+#[test]
+fn errors_are_red_dashed_lines_and_all_charts_share_the_time_axis_with_events() {
+    let mut run = Run::named("x", 10);
+    run.monitors[0].columns = ["server.cpu", "node1.gc_share"].map(str::to_owned).to_vec();
+    let event = |at_s, what: &str| Marked { at_s, what: what.to_owned() };
+    run.events = vec![event(3.5, "node1: flush"), event(4.0, "add-node")];
+    let page = run.page();
+    let data = data(&page);
+    let requests = data["panels"][0]["charts"][0]["series"].as_array().unwrap();
+    for (name, colour) in [("errors", "bad1"), ("refused", "bad2"), ("time-outs", "bad3")] {
+        let line = &requests.iter().find(|series| series["label"] == name).unwrap()["line"];
+        assert!(line["colour"] == colour && !line["dash"].as_array().unwrap().is_empty(), "{name}: {line}");
+        // In the light and in the dark.
+        let colours: Vec<_> = page.split(&format!("--{colour}: #")).skip(1).map(|rest| &rest[..6]).collect();
+        assert_eq!(colours.len(), 2);
+        for colour in colours {
+            let [red, green, blue] = [0, 2, 4].map(|at| u8::from_str_radix(&colour[at..at + 2], 16).unwrap());
+            assert!(red >= 0xa0 && red > green && red > blue, "{name}: #{colour}");
+        }
+    }
+    let monitor = &data["panels"][1];
+    let titles: Vec<_> = monitor["charts"].as_array().unwrap().iter().map(|chart| &chart["title"]).collect();
+    assert_eq!(titles, ["Processors, by process", "Time in collections of garbage"]);
+    // One start and one end for all of them.
+    assert_eq!((&data["start_s"], &data["end_s"]), (&0.0.into(), &10.0.into()));
+    assert_eq!(monitor["at_s"], data["panels"][0]["at_s"]);
+    let events: Vec<_> = data["events"].as_array().unwrap().iter().map(|event| &event["what"]).collect();
+    assert_eq!(events, ["node1: flush", "add-node"]);
 }
 
 #[test]

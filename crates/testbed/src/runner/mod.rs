@@ -96,8 +96,8 @@ pub enum RunnerError {
     /// The record would have gaps.
     #[error(
         "the run could not be traced later: it is not known {}; give what is missing (of a candidate in its file, \
-         of a server that runs already by --pid, --commit, --configuration and --tag), or --untraceable to run \
-         all the same, which marks the run",
+         of a server that runs already by --pid, --commit, --configuration, --tag, --fact and --preparation), or \
+         --untraceable to run all the same, which marks the run",
         .0.join(", ")
     )]
     Untraceable(Vec<String>),
@@ -161,9 +161,10 @@ impl Runner<'_> {
         let work = self.prepare().await?;
         let data = self.data_folder(&work);
         coordinating.disk = Machine::find(data).disk;
-        let mut missing = self.missing(&work.candidate);
+        let mut missing = self.missing(&work.candidate, &work.preparation);
         missing.extend(missing_disk(data, coordinating.disk.as_deref()));
         missing.extend(coordinating.missing("the testbed"));
+        missing.extend(missing_busy(coordinating.busy_before));
         if !missing.is_empty() && !self.is_untraceable {
             return Err(RunnerError::Untraceable(missing));
         }
@@ -232,7 +233,7 @@ impl Runner<'_> {
             seed: plan.seed,
             workers: collected.workers.clone(),
             machines: machines(coordinating, collected, &watchers, self.is_candidate_here()),
-            preparation: plan.preparation.clone(),
+            preparation: work.preparation.clone(),
             missing,
             beside: Beside {
                 events,
@@ -247,8 +248,8 @@ impl Runner<'_> {
         self.file(run, work, record, collected, monitored, void)
     }
 
-    /// What should be known and is not.
-    fn missing(&self, candidate: &CandidateRecord) -> Vec<String> {
+    /// What should be known and is not. `preparation` is how the candidate was prepared.
+    fn missing(&self, candidate: &CandidateRecord, preparation: &str) -> Vec<String> {
         let mut missing = self.program.missing("the testbed's");
         missing.extend(candidate.program.missing("the candidate's"));
         // What is built from the same source as the testbed needs no other.
@@ -262,6 +263,10 @@ impl Runner<'_> {
         }
         if candidate.configuration.is_none() {
             missing.push("the candidate's configuration".to_owned());
+        }
+        missing.extend(candidate.missing_facts());
+        if preparation.is_empty() {
+            missing.push("how the candidate was prepared".to_owned());
         }
         if self.who.is_empty() {
             missing.push("who measures".to_owned());
@@ -288,6 +293,12 @@ impl Runner<'_> {
 /// The disk of the candidate's data, if their folder is known and it is not.
 fn missing_disk(data: Option<&Path>, disk: Option<&str>) -> Option<String> {
     (data.is_some() && disk.is_none()).then(|| "the disk and the file system of the candidate's data".to_owned())
+}
+
+/// What others use of the processors before the run, if the machine does not report it.
+fn missing_busy(busy_before: Option<f64>) -> Option<String> {
+    let what = "the processors that others used on the machine of the testbed before the run";
+    busy_before.is_none().then(|| what.to_owned())
 }
 
 /// Why a run on a machine with so many processors says nothing, if others were at work there before or
@@ -375,6 +386,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::plan::Plan;
+    use crate::record::FACTS;
 
     /// A program of which all is known.
     fn program(sha256: &str) -> Program {
@@ -388,16 +400,13 @@ mod tests {
     }
 
     fn worker(number: u32, longest_stall_ms: f64, program: Program) -> WorkerRecord {
-        WorkerRecord {
-            number,
-            address: None,
-            clock_offset_us: 0,
-            clock_error_us: 0,
-            cpu_s: 0.0,
-            load_share: 0.0,
-            longest_stall_ms,
-            program,
-        }
+        let command = Some(vec!["penates".to_owned()]);
+        WorkerRecord { number, longest_stall_ms, program, command, ..WorkerRecord::default() }
+    }
+
+    /// The facts that every candidate states.
+    fn facts() -> Vec<(String, String)> {
+        FACTS.map(|name| (name.to_owned(), "none".to_owned())).to_vec()
     }
 
     fn ignore(_: u32, _: Progress) {}
@@ -498,9 +507,11 @@ mod tests {
             program: Program { repository: repository.map(str::to_owned), ..program(sha256) },
             command: Some(Vec::new()),
             configuration: Some(String::new()),
+            facts: facts(),
             ..CandidateRecord::default()
         };
-        let missing = |measured: Measured, candidate: &CandidateRecord| runner(&inputs, measured).missing(candidate);
+        let missing =
+            |measured: Measured, candidate: &CandidateRecord| runner(&inputs, measured).missing(candidate, "none");
         assert_eq!(missing(started(), &candidate("another", None)), ["the candidate's repository"]);
         assert!(missing(started(), &candidate("another", Some("https://example.org/"))).is_empty());
         assert!(missing(started(), &candidate("the testbed", None)).is_empty());
@@ -509,16 +520,23 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_without_a_name_and_data_on_no_known_disk_are_gaps() {
+    fn a_candidate_without_a_name_facts_or_preparation_and_data_on_no_known_disk_are_gaps() {
         let inputs = inputs();
         let candidate = CandidateRecord {
             program: Program { name: String::new(), ..program("another") },
             command: Some(Vec::new()),
             configuration: Some(String::new()),
+            facts: facts(),
             ..CandidateRecord::default()
         };
         let url = Measured::Url("http://127.0.0.1".to_owned(), None);
-        assert_eq!(runner(&inputs, url).missing(&candidate), ["the candidate's name"]);
+        assert_eq!(runner(&inputs, url).missing(&candidate, "none"), ["the candidate's name"]);
+        let url = Measured::Url("http://127.0.0.1".to_owned(), None);
+        let unprepared = CandidateRecord { facts: Vec::new(), ..candidate };
+        let wanted = ["name", "nodes", "copies", "consistency"].map(|what| format!("the candidate's {what}"));
+        let wanted = [&wanted[..], &["how the candidate was prepared".to_owned()]].concat();
+        assert_eq!(runner(&inputs, url).missing(&unprepared, ""), wanted);
+        assert!(missing_busy(Some(0.0)).is_none() && missing_busy(None).is_some_and(|what| what.contains("others")));
         let data = Some(Path::new("/srv"));
         assert!(missing_disk(data, None).is_some_and(|what| what.contains("the candidate's data")));
         assert_eq!((missing_disk(data, Some("ext4")), missing_disk(None, None)), (None, None));
@@ -537,7 +555,15 @@ mod tests {
     fn workers_of_another_program_and_on_another_machine_have_gaps_of_their_own() {
         let inputs = inputs();
         let runner = runner(&inputs, Measured::Url(String::new(), None));
-        let machine = |name: &str| Machine { name: name.to_owned(), processors: 2, ..Machine::default() };
+        let machine = |name: &str| Machine {
+            name: name.to_owned(),
+            processor: Some("Example 9000".to_owned()),
+            processors: 2,
+            clock_source: Some("tsc".to_owned()),
+            limits: vec![("open files".to_owned(), "1024".to_owned())],
+            is_container: Some(false),
+            ..Machine::default()
+        };
         let (here, elsewhere) = (machine("here"), machine("elsewhere"));
         let own = worker(0, 0.0, runner.program.clone());
         let other = worker(1, 0.0, Program { commit: None, ..program("another") });

@@ -16,6 +16,14 @@ use crate::scenario::Scenario;
 /// How long a candidate may take to print its version after the load.
 const VERSION_MAX: Duration = Duration::from_secs(30);
 
+/// How a candidate was prepared that nobody has prepared, by the folder of its data before it starts.
+fn prepared(data: &Path) -> &'static str {
+    match std::fs::read_dir(data).is_ok_and(|mut entries| entries.next().is_some()) {
+        true => "none: the candidate began with what was in the folder of its data",
+        false => "none: the candidate began with an empty folder",
+    }
+}
+
 /// What a run is made in.
 pub(super) struct Work {
     pub scenarios: Vec<Scenario>,
@@ -28,6 +36,8 @@ pub(super) struct Work {
     /// Its versions before the load.
     pub versions: Versions,
     pub candidate_files: Vec<Input>,
+    /// How the candidate was prepared; empty if nobody says so.
+    pub preparation: String,
     /// It ends before its folder is deleted.
     pub running: Option<RunningCandidate>,
     pub folder: tempfile::TempDir,
@@ -38,7 +48,8 @@ impl Runner<'_> {
     pub(super) async fn prepare(&self) -> Result<Work, RunnerError> {
         let (scenarios, fill) = (self.inputs.compiled()?, self.inputs.compiled_fill()?);
         let folder = tempfile::tempdir()?;
-        let (reach, candidate, versions, candidate_files, running) = match &self.measured {
+        let mut preparation = self.inputs.plan.preparation.clone();
+        let (reach, mut candidate, versions, candidate_files, running) = match &self.measured {
             Measured::Url(url, id) => {
                 if !self.inputs.plan.events.is_empty() {
                     let message = "they are commands of a candidate that the testbed starts; name it by --candidate";
@@ -58,10 +69,15 @@ impl Runner<'_> {
             }
             Measured::Candidate(candidate) => {
                 candidate.check_events(&self.inputs.plan.events)?;
+                // It may take minutes to start.
+                self.check_workers(1 + candidate.spec.further_urls.len())?;
                 let data = match self.data {
                     Some(data) => data.to_owned(),
                     None => folder.path().join("data"),
                 };
+                if preparation.is_empty() {
+                    preparation = prepared(&data).to_owned();
+                }
                 let running = RunningCandidate::start(candidate, &data, folder.path(), self.program_path).await?;
                 let reach = running.reach().clone().with_plan(self.inputs)?;
                 let (record, versions) = (running.record().await?, running.versions().await?);
@@ -69,10 +85,11 @@ impl Runner<'_> {
             }
         };
         self.check_version(&candidate.program.name, &versions)?;
-        let (workers, addresses) = (self.inputs.plan.workers as usize, reach.urls.len());
-        if workers < addresses {
-            let message = format!("at least {addresses}: the candidate has {addresses} addresses");
-            return Err(invalid("plan: workers", message).into());
+        if candidate.program.sha256.is_some() && candidate.program.sha256 == self.program.sha256 {
+            // It is built from what the testbed is built from.
+            let (program, own) = (&mut candidate.program, &self.program);
+            program.tag = program.tag.take().or_else(|| own.tag.clone());
+            program.repository = program.repository.take().or_else(|| own.repository.clone());
         }
         let cgroup = match &running {
             Some(running) => running.cgroup().await?,
@@ -82,7 +99,28 @@ impl Runner<'_> {
             Some(running) => running.nodes().await?,
             None => Default::default(),
         };
-        Ok(Work { scenarios, fill, reach, cgroup, nodes, candidate, versions, candidate_files, running, folder })
+        Ok(Work {
+            scenarios,
+            fill,
+            reach,
+            cgroup,
+            nodes,
+            candidate,
+            versions,
+            candidate_files,
+            preparation,
+            running,
+            folder,
+        })
+    }
+
+    /// Whether there are so many workers that each address has one.
+    fn check_workers(&self, addresses: usize) -> Result<(), RunnerError> {
+        if self.inputs.plan.workers as usize >= addresses {
+            return Ok(());
+        }
+        let message = format!("at least {addresses}: the candidate has {addresses} addresses");
+        Err(invalid("plan: workers", message).into())
     }
 
     /// Whether the candidate has all versions that are expected of it.

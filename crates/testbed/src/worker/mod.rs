@@ -42,6 +42,7 @@ use crate::caller::{CallerError, Host, clock, heard, instant};
 use crate::event::EventError;
 use crate::inputs::Inputs;
 use crate::link::ProxyThread;
+use crate::monitor::Resident;
 use crate::plan::{Keep, Plan, PlanError};
 use crate::record::{Machine, Program};
 use crate::replay;
@@ -318,27 +319,50 @@ impl Prepared {
     async fn run(&self, begin: Instant, wire: &mut Wire) -> Result<(), WorkerError> {
         let generator = self.generator(begin)?;
         let (shared, load_share) = (generator.shared.clone(), generator.load_share.clone());
-        let cpu_before = Rc::new(Cell::new(cpu_s()));
-        let (start, at_start) = (shared.start, cpu_before.clone());
+        let before = Rc::new(Cell::new(Before::now()));
+        let (start, at_start) = (shared.start, before.clone());
         // What the warm-up takes does not count.
         let warming_up = spawn_local(async move {
             sleep_until(start.into()).await;
-            at_start.set(cpu_s());
+            at_start.set(Before::now());
         });
         let stalls = StallMeter::default();
         let measuring = spawn_local(stalls.clone().run());
         attend(spawn_local(generator.run()), &shared, wire, None).await?;
         measuring.abort();
         warming_up.abort();
+        let before = before.get();
         let finished = ToCoordinator::Finished {
-            cpu_s: cpu_s() - cpu_before.get(),
+            cpu_s: cpu_s() - before.cpu_s,
             load_share: load_share.get(),
             longest_stall_ms: stalls.longest().as_secs_f64() * 1e3,
+            memory_at_start_bytes: before.memory_bytes,
+            memory_peak_bytes: resident().map(|memory| memory.peak_bytes as u64).max(before.memory_bytes),
         };
         wire.send(&finished).await?;
         ship(&shared, &self.events(), wire).await?;
         Ok(wire.send(&ToCoordinator::End).await?)
     }
+}
+
+/// What this process had used when its load began to count.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    cpu_s: f64,
+    memory_bytes: Option<u64>,
+}
+
+impl Before {
+    fn now() -> Self {
+        // From now on the kernel keeps the peak. One that does not keeps it since the process has started.
+        let _ = Resident::reset_peak(std::process::id());
+        Self { cpu_s: cpu_s(), memory_bytes: resident().map(|memory| memory.now_bytes as u64) }
+    }
+}
+
+/// The memory of this process, if the kernel reports it.
+fn resident() -> Option<Resident> {
+    Resident::of(std::process::id()).ok()
 }
 
 /// Requests and the alarm share a thread: it looks at the alarm often.

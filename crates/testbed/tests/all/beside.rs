@@ -87,6 +87,7 @@ async fn events_run_at_their_instants_and_are_marks_beside_those_of_the_log() {
     assert_eq!((add.run.join(" "), add.exit_code), ("add-node n2".to_owned(), Some(0)));
     assert!(add.begun_s.unwrap() >= 0.3 && add.ended_s.unwrap() >= add.begun_s.unwrap(), "{add:?}");
     assert_eq!(add.output, format!("adding n2 to {}", filed.record.candidate.url));
+    assert_eq!(filed.record.preparation, "none: the candidate began with an empty folder");
     let marks = fs::read_to_string(filed.folder.join("data/marks.csv")).unwrap();
     assert!(marks.contains("add-node n2\n") && marks.contains("add-node n2: done after"), "{marks}");
     assert!(marks.contains(",read of /\n"), "{marks}");
@@ -132,6 +133,16 @@ async fn a_plan_runs_only_commands_that_the_candidate_has() {
     let refused = |event: &str| Plan::parse(&format!("{plan}{event}")).unwrap_err().to_string();
     assert!(refused("at = \"1s\"\nrun = \"../elsewhere\"\n").contains("without a path"));
     assert!(refused("at = \"10s\"\nrun = \"late\"\n").contains("before the load ends"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_candidate_with_more_addresses_than_workers_is_not_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let candidate =
+        "further_urls = [\"http://127.0.0.1:${port2}\"]\nprepare = [[\"touch\", \"${folder}/is-prepared\"]]\n";
+    let Err(error) = run(folder.path(), "", candidate).await else { panic!("it has run") };
+    assert_eq!(error.to_string(), "plan: workers: at least 2: the candidate has 2 addresses");
+    assert!(!folder.path().join("is-prepared").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]

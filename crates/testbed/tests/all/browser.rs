@@ -17,7 +17,7 @@ fn portal(folder: &Path) -> (PathBuf, PathBuf) {
     (out, folders[0].clone())
 }
 
-/// Looks at a page at all widths, in the light and in the dark.
+/// Looks at a page at all widths, in the light and in the dark, and as it is printed.
 fn look(page: &mut Page, name: &str) {
     let mut pages = Vec::new();
     for (device, width) in WIDTHS {
@@ -33,6 +33,15 @@ fn look(page: &mut Page, name: &str) {
         }
     }
     assert!(pages[0] == pages[2] && pages[1] == pages[3] && pages[0] != pages[1], "{pages:?}");
+    // On paper nothing leads anywhere, and it is light.
+    let prints = "document.documentElement.classList.contains('prints')";
+    let leads = "getComputedStyle(document.querySelector('nav')).display !== 'none'";
+    page.print(true);
+    page.until(&format!("{prints} && !({leads})"));
+    assert_eq!(page.value("getComputedStyle(document.body).backgroundColor"), pages[0], "{name}");
+    page.keep_image(&format!("{name}-print"));
+    page.print(false);
+    page.until(&format!("!{prints} && {leads}"));
 }
 
 #[track_caller]
@@ -78,6 +87,58 @@ fn filter(page: &mut Page, name: &str, value: &str) {
     assert_eq!(page.value(&format!("{field}.value")), value, "{name}");
 }
 
+/// Each further filter, by what the newest run says, and two days.
+fn filters_by_the_newest_run_and_by_days(page: &mut Page, rows: &[Value]) {
+    let ids = |is_asked_for: &dyn Fn(&Value) -> bool| -> Vec<String> {
+        rows.iter().filter(|row| is_asked_for(row)).map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    for name in ["version", "commit", "plan", "workers", "machine", "engine"] {
+        let wanted = text(&rows[0][name]);
+        filter(page, name, &wanted);
+        assert_eq!(shown(page), ids(&|row| text(&row[name]) == wanted), "{name}");
+        page.value("document.getElementById('all').click()");
+    }
+    let day = |row: &Value| row["started_at"].as_str().unwrap()[..10].to_owned();
+    let (from, to) = (day(&rows[rows.len() - 2]), day(&rows[1]));
+    filter(page, "date_from", &from);
+    filter(page, "date_to", &to);
+    let between = ids(&|row| (&from..=&to).contains(&&day(row)));
+    assert!(between.len() > 1 && between.len() < rows.len());
+    assert_eq!(shown(page), between);
+    page.value("document.getElementById('all').click()");
+}
+
+/// The trend over commits, and the rates against nodes and workers.
+fn trend_and_rates(page: &mut Page, rows: &[Value]) {
+    let end = "Number(document.querySelector('#trend .plot').getAttribute('aria-valuemax'))";
+    let mut end_by = |by: &str| {
+        filter(page, "trend_by", by);
+        page.until("document.querySelectorAll('#trend figure canvas').length === 2");
+        page.value(end).as_f64().unwrap()
+    };
+    // Most runs are of one plan and candidate, and of three commits: these are 0, 1 and 2 on the axis.
+    let (of_commits, of_dates) = (end_by("commit"), end_by("date"));
+    assert!(of_commits > 2.0 && of_commits < 3.0 && of_dates > 1e9, "{of_commits} {of_dates}");
+
+    let of_table = |what: &str| {
+        format!("[...document.querySelectorAll('#rates .drawn > .scroll tbody {what}')].map((it) => it.textContent)")
+    };
+    for (by, numbers) in [("workers", ["2", "4"]), ("nodes", ["1", "3"])] {
+        filter(page, "rates_by", by);
+        assert_eq!(page.value(&of_table("th")), json!(numbers), "{by}");
+    }
+    // By candidate and number of nodes, the fastest run that has held its load.
+    let rate = |row: &&Value| row["rate_done"].as_f64().unwrap();
+    let fastest = |candidate: &str, nodes: &str| {
+        let is_it = |row: &&Value| row["candidate"] == candidate && row["facts"]["nodes"] == nodes;
+        let held = rows.iter().rev().filter(|row| is_it(row) && row["verdict"] == "held");
+        held.max_by(|one, other| rate(one).total_cmp(&rate(other))).unwrap()["id"].clone()
+    };
+    let wanted = ["1", "3"].map(|nodes| ["fedora", "penates"].map(|candidate| fastest(candidate, nodes))).concat();
+    assert_eq!(page.value(&of_table("a")), json!(wanted));
+}
+
 #[test]
 fn a_portal_opens_without_a_network_filters_runs_and_compares_two() {
     let Some(mut page) = Page::new() else { return };
@@ -104,6 +165,11 @@ fn a_portal_opens_without_a_network_filters_runs_and_compares_two() {
     let of_configuration = ids(&|row| row["configuration_sha256"] == configuration);
     assert!(of_configuration.len() > 1 && of_configuration.len() < rows.len());
     assert_eq!(shown(&mut page), of_configuration);
+
+    page.value("document.getElementById('all').click()");
+    filters_by_the_newest_run_and_by_days(&mut page, &rows);
+    trend_and_rates(&mut page, &rows);
+    filter(&mut page, "configuration_sha256", configuration);
 
     // The address is the view: the same page shows it again.
     let address = page.value("location.hash");

@@ -1,4 +1,6 @@
 //! The candidates that come with the program, as far as what they need is installed.
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -139,6 +141,36 @@ async fn what_is_not_installed_is_named_with_how_it_can_be_had() {
         error.to_string(),
         "candidate odd needs no-such-server, which this machine does not have (`apt-get install odd`)"
     );
+}
+
+#[test]
+fn a_folder_that_postgresql_cannot_reach_is_refused_and_keeps_its_rights() {
+    let (folder, programs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let data = folder.path().join("of-a-user/data");
+    std::fs::create_dir_all(&data).unwrap();
+    let rights = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    let of_user = || [rights(&data), rights(data.parent().unwrap())];
+    std::fs::set_permissions(data.parent().unwrap(), Permissions::from_mode(0o700)).unwrap();
+    let before = of_user();
+    // As for the superuser, on a machine whose user postgres may not pass through the folder.
+    for (name, script) in [("id", "echo 0"), ("chown", "exit 0"), ("setpriv", "exit 1")] {
+        let program = programs.path().join(name);
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    }
+    let of_candidate = Path::new(env!("CARGO_MANIFEST_DIR")).join("candidates/fedora-postgresql");
+    let mut path = programs.path().as_os_str().to_owned();
+    path.push(":/usr/bin:/bin");
+    let mut start = Command::new("sh");
+    start.arg(of_candidate.join("start-all.sh")).arg(&of_candidate).arg(&data).args(["/jars", "1", "2", "3", "4"]);
+    let refused = start.env("PATH", path).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("The user postgres cannot reach ") && said.contains("chmod o+x"), "{said}");
+    assert_eq!(of_user(), before);
+    // A folder may have a longer path than a socket may have.
+    let script = std::fs::read_to_string(of_candidate.join("start-all.sh")).unwrap();
+    assert!(script.contains(" -k '' &\n"), "{script}");
 }
 
 /// Why a candidate with this description does not start.

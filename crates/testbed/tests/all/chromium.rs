@@ -142,6 +142,14 @@ impl Page {
         self.ask("Emulation.setEmulatedMedia", json!({ "features": features }));
     }
 
+    /// Shows the page as it is printed on A4, or on a wide screen again.
+    pub fn print(&mut self, is_printed: bool) {
+        let (width, media, event) = if is_printed { (688, "print", "beforeprint") } else { (1_280, "", "afterprint") };
+        self.view(width, false);
+        self.ask("Emulation.setEmulatedMedia", json!({ "media": media }));
+        self.value(&format!("dispatchEvent(new Event('{event}'))"));
+    }
+
     /// The value of an expression in the page.
     pub fn value(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });

@@ -16,6 +16,9 @@ fn a_run_of_the_first_form_is_whole_and_all_of_it_is_read() {
     let (record, outcome) = (run.record().unwrap(), run.outcome().unwrap());
     assert_eq!((record.format, record.id.as_str()), (1, "2026-01-15T093000Z-ingest"));
     assert_eq!((record.workers.len(), record.candidate.program.name.as_str()), (2, "penates"));
+    // It was written before these were recorded.
+    let worker = &record.workers[0];
+    assert_eq!((&worker.command, worker.memory_peak_bytes, &worker.program.tag), (&None, None, &None));
     assert_eq!(outcome.judgement.verdict, Verdict::Held);
     let (all, seconds) = (&outcome.summary.all, run.seconds().unwrap());
     assert_eq!((all.due, all.done), (60, 60));

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Run, TOKEN, ok, runner_of, serve, worker};
+use crate::support::{Run, TOKEN, ok, runner_of, serve, worker, worker_of};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use parking_lot::Mutex;
@@ -17,12 +17,13 @@ use testbed::event::{Event, EventReader, EventWriter, Outcome, StepNames};
 use testbed::inputs::Inputs;
 use testbed::plan::Plan;
 use testbed::reach::Reach;
-use testbed::record::{Machine, Program};
+use testbed::record::{FACTS, Machine, Program};
 use testbed::results::{Judgement, Verdict};
 use testbed::runner::{Runner, RunnerError};
 use testbed::tally::Measured;
 use testbed::verdict::judge;
 use testbed::wire::{Progress, ToCoordinator, ToWorker, Wire};
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
@@ -200,7 +201,7 @@ async fn a_worker_that_dies_voids_the_run_in_the_load_and_in_the_fill() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_does_not_say_what_it_is_makes_no_run() {
     let address = serve(async |_| ok()).await;
-    let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
+    let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\npreparation = \"none\"\n\
                 load = { shape = \"constant\", rate = 10, duration = \"600s\" }\n";
     let folder = tempfile::tempdir().unwrap();
     let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), folder.path()).unwrap();
@@ -209,7 +210,13 @@ async fn a_worker_that_does_not_say_what_it_is_makes_no_run() {
     let ignore = |_: u32, _: Progress| {};
     let runner = Runner {
         measured: testbed::runner::Measured::Url(format!("http://{address}"), Some(std::process::id())),
-        given: Given { commit: known("abc"), tag: known("v1.2"), configuration: known("none"), repository: None },
+        given: Given {
+            commit: known("abc"),
+            tag: known("v1.2"),
+            configuration: known("none"),
+            repository: None,
+            facts: FACTS.map(|name| (name.to_owned(), "none".to_owned())).to_vec(),
+        },
         program: Program {
             name: "penates".to_owned(),
             version: "0.1.0".to_owned(),
@@ -224,6 +231,30 @@ async fn a_worker_that_does_not_say_what_it_is_makes_no_run() {
     let wanted = ["worker 0's name", "worker 0's version", "worker 0's digest of the program", "worker 0's commit"];
     assert_eq!(missing, wanted);
     assert_eq!(std::fs::read_dir(&archive).unwrap().count(), 0, "nothing is left of it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_has_its_command_line_tag_and_repository_in_the_record() {
+    let address = serve(async |_| ok()).await;
+    let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 10, duration = \"200ms\" }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), folder.path()).unwrap();
+    let (archive, ignore) = (folder.path().join("archive"), |_: u32, _: Progress| {});
+    let known = |text: &str| Some(text.to_owned());
+    let program = Program { tag: known("v0.1.0"), repository: known("https://example.org/"), ..Program::default() };
+    let filed = runner_of(&inputs, address, &archive, &ignore).run(vec![worker_of(program.clone())]).await.unwrap();
+    let own: Vec<_> = std::env::args().collect();
+    // As it is kept, and as it is shown.
+    let record = testbed::archive::ArchivedRun::at(&filed.folder).record().unwrap();
+    let worker = &record.workers[0];
+    assert_eq!((&worker.program, worker.command.as_ref()), (&program, Some(&own)));
+    let (at_start, peak) = (worker.memory_at_start_bytes.unwrap(), worker.memory_peak_bytes.unwrap());
+    assert!(at_start > 1 << 20 && peak >= at_start, "{at_start} {peak}");
+    let report = std::fs::read_to_string(filed.folder.join("data/report.html")).unwrap();
+    for text in [own[0].as_str(), "<td>v0.1.0</td>", "https://example.org/", "memory at the start", "memory at most"] {
+        assert!(report.contains(text), "{text}");
+    }
 }
 
 /// Judges 40 seconds of 100 requests each, of which thirty put something. They take as long as `put_us` says
@@ -319,6 +350,63 @@ async fn errors_are_counted_by_kind_and_fail_the_run() {
     assert_eq!(all.refused + all.failed, 40);
     assert!(measured.seconds.iter().any(|second| second.timed_out > 0));
     assert_eq!(judgement.verdict, Verdict::Failed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_reset_is_an_error_of_its_own_kind() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") && stream.read_buf(&mut request).await.unwrap() > 0 {}
+            // What is closed so is reset, and not ended.
+            rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+        }
+    });
+    let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 50, duration = \"200ms\" }\n";
+    let (measured, _) = Run::new(plan, &[]).measure(address).await;
+    let errors: Vec<_> = measured.summary.errors.iter().map(|error| (error.kind.as_str(), error.count)).collect();
+    assert_eq!(errors, [("reset", 10)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_is_before_its_step_and_a_header_that_differs_is_a_failure() {
+    let address = serve(async |_| {
+        let mut answer = ok();
+        answer.headers_mut().insert("content-type", "text/turtle".parse().unwrap());
+        answer
+    })
+    .await;
+    let plan = "name = \"pauses\"\nscenarios = [{ scenario = \"pauses.toml\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 20, duration = \"200ms\" }\n";
+    let scenario = r#"
+        [[steps]]
+        name = "first"
+        path = "/"
+        check = { header = { Content-Type = "^text/" } }
+        [[steps]]
+        name = "second"
+        pause = "150ms"
+        path = "/"
+        check = { header = { Content-Type = "^image/" } }
+        [[steps]]
+        name = "never"
+        path = "/"
+    "#;
+    let run = Run::new(plan, &[("pauses", scenario)]);
+    let collected = run.collect(address, vec![worker()]).await;
+    let events = events(&collected.events[0], &run.names());
+    assert_eq!(events.len(), 8, "a user whose request fails takes no further step");
+    for user in 0..4 {
+        let of = |step| events.iter().find(|event| (event.user, event.step) == (user, step)).unwrap();
+        let (first, second) = (of(0), of(1));
+        assert_eq!(first.outcome, Outcome::Done);
+        assert_eq!(second.outcome, Outcome::Failed("check: header content-type".to_owned()));
+        // The pause is no part of the time of the request after it.
+        assert!(second.due_us - first.done_us >= 150_000, "{first:?} {second:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

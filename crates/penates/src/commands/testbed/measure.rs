@@ -1,6 +1,7 @@
 //! What `penates testbed run` and `find` share: the plan, the candidate, the workers, one run.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use clap::Args;
@@ -17,7 +18,7 @@ use tokio::process::Command;
 
 use super::ArchiveArgs;
 use super::worker::TOKEN_VARIABLE;
-use crate::cli::COMMIT;
+use crate::cli::{COMMIT, REPOSITORY, TAG};
 use crate::exit::CliError;
 use crate::interrupt;
 use crate::progress;
@@ -63,6 +64,13 @@ pub struct MeasureArgs {
     /// Where the source of that server is, for the record.
     #[arg(long, value_name = "URL", conflicts_with = "candidate")]
     repository: Option<String>,
+    /// A fact about that server, for the record: its nodes, its copies and its consistency, each `none` if it
+    /// has no such thing, and others; may be repeated.
+    #[arg(long, value_name = "NAME=TEXT", value_parser = fact, conflicts_with = "candidate")]
+    fact: Vec<(String, String)>,
+    /// How the candidate was prepared, for the record, instead of what the plan says.
+    #[arg(long, value_name = "TEXT")]
+    preparation: Option<String>,
     /// The number of workers instead of the plan's.
     #[arg(long, value_name = "N", conflicts_with = "worker")]
     workers: Option<u32>,
@@ -105,8 +113,19 @@ pub struct RunsArgs {
 pub fn program() -> anyhow::Result<Program> {
     let file = std::env::current_exe().context("finding the program")?;
     let program = Program::of_file("penates", env!("CARGO_PKG_VERSION"), &file).context("reading the program")?;
-    let commit = COMMIT.map(str::to_owned);
-    Ok(Program { is_dirty: commit.as_ref().map(|commit| commit.ends_with("-dirty")), commit, ..program })
+    // A script that finds no tag sets an empty one.
+    let known = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    let (commit, tag, repository) = (known(COMMIT), known(TAG), known(REPOSITORY));
+    let is_dirty = commit.as_ref().map(|commit| commit.ends_with("-dirty"));
+    Ok(Program { commit, tag, repository, is_dirty, ..program })
+}
+
+/// A fact of the command line.
+fn fact(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, fact)) if !name.is_empty() && !fact.is_empty() => Ok((name.to_owned(), fact.to_owned())),
+        _ => Err("write NAME=TEXT, such as nodes=3".to_owned()),
+    }
 }
 
 impl MeasureArgs {
@@ -118,6 +137,9 @@ impl MeasureArgs {
         plan.workers = self.runs.workers()?.or(self.workers).unwrap_or(plan.workers);
         plan.seed = self.seed.unwrap_or(plan.seed);
         plan.url = self.url.clone().or(plan.url.take());
+        if let Some(preparation) = &self.preparation {
+            plan.preparation.clone_from(preparation);
+        }
         plan.validate().map_err(|error| CliError::Usage(error.to_string()))?;
         Ok(inputs)
     }
@@ -158,6 +180,7 @@ impl MeasureArgs {
             configuration: self.configuration.as_ref().map(read).transpose()?,
             tag: self.tag.clone(),
             repository: self.repository.clone(),
+            facts: self.fact.clone(),
         })
     }
 
@@ -261,20 +284,27 @@ impl RunsArgs {
 
 /// A line for each worker.
 struct Bars {
-    bars: Vec<ProgressBar>,
+    /// Each with whether its load has begun.
+    bars: Vec<(ProgressBar, AtomicBool)>,
 }
 
 impl Bars {
     fn new(inputs: &Inputs) -> Self {
         let all = MultiProgress::new();
         let seconds = inputs.plan.load.duration().as_secs();
-        let bar = |worker: u32| all.add(progress::worker(worker, seconds));
+        let bar = |worker: u32| (all.add(progress::worker(worker, seconds)), AtomicBool::new(false));
         Self { bars: (0..inputs.plan.workers).map(bar).collect() }
     }
 
     fn show(&self, worker: u32, progress: Progress) {
-        let Some(bar) = self.bars.get(worker as usize) else { return };
-        bar.set_position(bar.elapsed().as_secs());
+        let Some((bar, has_begun)) = self.bars.get(worker as usize) else { return };
+        if !progress.is_fill {
+            // The bar is older: the candidate has started since, and a fill was made.
+            if !has_begun.swap(true, Ordering::Relaxed) {
+                bar.reset_elapsed();
+            }
+            bar.set_position(bar.elapsed().as_secs());
+        }
         let phase = if progress.is_fill { "fill: " } else { "" };
         bar.set_message(format!(
             "{phase}{} due  {} done  {} refused  {} failed  {} users",
@@ -283,6 +313,35 @@ impl Bars {
     }
 
     fn end(&self) {
-        self.bars.iter().for_each(ProgressBar::finish_and_clear);
+        self.bars.iter().for_each(|(bar, _)| bar.finish_and_clear());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_bar_counts_from_the_beginning_of_the_load_and_not_from_that_of_the_candidate() {
+        // The candidate took minutes to start.
+        let bar = progress::worker(0, 10).with_elapsed(Duration::from_secs(300));
+        let bars = Bars { bars: vec![(bar, AtomicBool::new(false))] };
+        let position = |progress: Progress| {
+            bars.show(0, progress);
+            bars.bars[0].0.position()
+        };
+        assert_eq!(position(Progress { is_fill: true, ..Progress::default() }), 0);
+        assert!(position(Progress::default()) < 300);
+    }
+
+    #[test]
+    fn a_fact_has_a_name_and_a_text() {
+        assert_eq!(fact("consistency=LOCAL_QUORUM, a=b").unwrap().1, "LOCAL_QUORUM, a=b");
+        for wrong in ["nodes", "=3", "nodes="] {
+            assert_eq!(fact(wrong).unwrap_err(), "write NAME=TEXT, such as nodes=3");
+        }
     }
 }

@@ -36,10 +36,15 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     }
     let filed = args.measure.measure(&inputs).await?;
     show(&filed, args.output)?;
-    match filed.outcome.judgement.verdict {
+    Ok(ended(filed.outcome.judgement.verdict)?)
+}
+
+/// How the command ends.
+fn ended(verdict: Verdict) -> Result<(), CliError> {
+    match verdict {
         Verdict::Held => Ok(()),
-        Verdict::Void => Err(CliError::Void.into()),
-        Verdict::Degrading | Verdict::Failed => Err(CliError::Incomplete.into()),
+        Verdict::Void => Err(CliError::Void),
+        Verdict::Degrading | Verdict::Failed => Err(CliError::Incomplete),
     }
 }
 
@@ -93,4 +98,23 @@ fn row(name: String, tally: &Tally) -> Vec<String> {
 /// A verdict as people read it.
 pub fn word(verdict: Verdict) -> String {
     format!("{verdict:?}").to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitCode;
+
+    use super::*;
+    use crate::exit::report;
+
+    #[test]
+    fn the_exit_code_is_that_of_the_verdict() {
+        // An exit code cannot be compared, but shown.
+        let shown = |code: ExitCode| format!("{code:?}");
+        let code = |verdict| ended(verdict).map_or_else(|error| report(&error.into()), |()| ExitCode::SUCCESS);
+        let all = [(Verdict::Held, 0), (Verdict::Degrading, 1), (Verdict::Failed, 1), (Verdict::Void, 4)];
+        for (verdict, wanted) in all {
+            assert_eq!(shown(code(verdict)), shown(ExitCode::from(wanted)), "{verdict:?}");
+        }
+    }
 }

@@ -22,8 +22,9 @@ use crate::output::Output;
 
 /// Arguments of `penates testbed study`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  penates testbed study repositories.toml --workers 2 --archive /srv/runs --data /mnt/disk/study")]
+#[command(after_help = "Examples:
+  penates testbed study repositories.toml --workers 2 --archive /srv/runs --data /mnt/disk/study
+  penates testbed study repositories.toml --workers 2 --candidates penates,fedora")]
 pub struct StudyArgs {
     /// The file that names candidates and plans (TOML). The table is written beside it:
     /// NAME.results.json and NAME.results.md.
@@ -32,6 +33,9 @@ pub struct StudyArgs {
     /// Make only the rows with this number of workers. Others stay in the table as they are.
     #[arg(long, value_name = "N", conflicts_with = "worker")]
     workers: Option<u32>,
+    /// Make only the rows of these candidates of the study. Others stay in the table as they are.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    candidates: Vec<String>,
     /// Where candidates keep their data, instead of temporary folders.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -61,6 +65,7 @@ pub async fn run(args: StudyArgs) -> anyhow::Result<()> {
     if let Some(workers) = wanted {
         spec.add_workers(workers).map_err(|error| CliError::Usage(error.to_string()))?;
     }
+    args.check_candidates(&spec)?;
     let cells = cells(&args, &spec)?;
     let results = args.study.with_extension("results.json");
     let mut study = Study::read(&results).with_context(|| format!("reading {}", results.display()))?;
@@ -76,7 +81,9 @@ pub async fn run(args: StudyArgs) -> anyhow::Result<()> {
     };
     study.rows.retain(is_of_study);
     let (mut output, mut are_answered) = (Output::stdout(), true);
-    let is_wanted = |cell: &&Cell<'_>| wanted.is_none_or(|workers| cell.inputs.plan.workers == workers);
+    let is_wanted = |cell: &&Cell<'_>| {
+        args.has_candidate(cell.name) && wanted.is_none_or(|workers| cell.inputs.plan.workers == workers)
+    };
     for cell in cells.iter().filter(is_wanted) {
         let plan = &cell.inputs.plan;
         let index = study.row(cell.name, &plan.name, plan.workers, &cell.digest);
@@ -98,6 +105,24 @@ pub async fn run(args: StudyArgs) -> anyhow::Result<()> {
     }
     output.finish()?;
     if are_answered { Ok(()) } else { Err(CliError::Incomplete.into()) }
+}
+
+impl StudyArgs {
+    /// Whether rows of this candidate are made.
+    fn has_candidate(&self, name: &str) -> bool {
+        self.candidates.is_empty() || self.candidates.iter().any(|candidate| candidate == name)
+    }
+
+    /// Refuses candidates that the study does not have.
+    fn check_candidates(&self, spec: &StudySpec) -> Result<(), CliError> {
+        match self.candidates.iter().find(|name| !spec.candidates.contains(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let known = spec.candidates.join(", ");
+                Err(CliError::Usage(format!("--candidates: the study has no `{name}`; it has {known}")))
+            }
+        }
+    }
 }
 
 /// All searches of the study, with everything that they name.

@@ -196,6 +196,12 @@ fn free_ports() -> [u16; 3] {
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
+/// The folder with the archives of Fedora and of the program that serves it.
+pub fn jars() -> PathBuf {
+    fetched(WAR);
+    fetched(RUNNER).parent().unwrap().to_owned()
+}
+
 /// The file of an artifact of Maven Central, fetched once.
 fn fetched(artifact: &str) -> PathBuf {
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("maven");

@@ -185,6 +185,7 @@ impl Invented {
         let program = |name: &str, version: &str, commit: &str| Program {
             name: name.to_owned(),
             version: version.to_owned(),
+            tag: None,
             sha256: Some(digest(commit)),
             commit: Some(commit.to_owned()),
             is_dirty: Some(false),
@@ -193,15 +194,17 @@ impl Invented {
         let testbed = program("testbed", "0.1.0", "7dd939412ab8c1d05e6f");
         let port = 40_000 + self.day * 7;
         let command = format!("{name} serve --store /tmp/.tmpAb{:04}/data --listen 127.0.0.1:{port}", port % 10_000);
+        let of_worker = ["penates", "testbed", "worker", "--listen", "127.0.0.1:0", "--once"].map(str::to_owned);
         let worker = |number| WorkerRecord {
             number,
-            address: None,
-            clock_offset_us: 0,
             clock_error_us: 20,
             cpu_s: 3.0,
             load_share: 0.1,
-            longest_stall_ms: 0.0,
+            memory_at_start_bytes: Some(31_000_000),
+            memory_peak_bytes: Some(33_000_000),
             program: testbed.clone(),
+            command: Some(of_worker.to_vec()),
+            ..WorkerRecord::default()
         };
         let machine = Machine {
             id: None,

@@ -33,10 +33,15 @@ pub const TOKEN: &str = "only for tests";
 
 /// A worker on a thread of this process, for one run.
 pub fn worker() -> WorkerPlace {
+    worker_of(Program::default())
+}
+
+/// The same with what it says of its program.
+pub fn worker_of(program: Program) -> WorkerPlace {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
-        let worker = Worker { token: TOKEN.to_owned(), program: Program::default(), machine: Machine::find(None) };
+        let worker = Worker { token: TOKEN.to_owned(), program, machine: Machine::find(None) };
         // What goes wrong reaches the coordinator.
         drop(worker.serve_once(listener, &mut |_| {}));
     });

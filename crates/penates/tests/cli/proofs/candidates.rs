@@ -1,0 +1,134 @@
+//! The candidates of the testbed: each that can be had is put under a load, and its record has no
+//! gaps. To three nodes of Cassandra a fourth is added meanwhile, and one of them is killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::clients::packages;
+use crate::cluster::can_run;
+use crate::fedora::server::jars;
+use crate::harness::*;
+
+/// The candidate that gets a node and loses another one.
+const GROWN: &str = "penates-cassandra-3";
+
+/// What happens to it. A node fetches its part of the data, which takes a minute on an idle machine.
+const GROWTH: &str = r#"
+    name = "grown"
+    scenarios = [{ scenario = "ingest" }]
+    workers = 1
+    load = { shape = "constant", rate = 4, duration = "10m" }
+    events = [
+        { at = "5s", run = "add-node", within = "5m" },
+        { at = "310s", run = "kill-node" },
+        { at = "330s", run = "start-node", within = "4m" },
+    ]
+"#;
+
+/// A few users. Each server of a candidate has a worker.
+fn few(scenario: &str) -> String {
+    format!(
+        "name = \"few\"\nscenarios = [{{ scenario = \"{scenario}\" }}]\nworkers = 2\n\
+         load = {{ shape = \"even\", users_per_worker = 10, duration = \"2s\" }}\n"
+    )
+}
+
+/// What each candidate understands.
+fn scenario_of(candidate: &str) -> &'static str {
+    match candidate {
+        "nginx" => "get",
+        "null-redis" | "penates-records" | "redis" | "redis-everysec" => "records-fill",
+        _ => "ingest",
+    }
+}
+
+/// A run that was made.
+struct Made {
+    summary: Value,
+    record: Value,
+    data: PathBuf,
+}
+
+/// Makes a run of a candidate; `None` if nobody can run it.
+fn made(folder: &Path, candidate: &str, plan: &str) -> Option<Made> {
+    fs::write(folder.join("plan.toml"), plan).unwrap();
+    let args = ["testbed", "run", "plan.toml", "--candidate", candidate, "--untraceable", "--busy", "--json"];
+    let mut command = penates(&[&args[..], &["--who", "a proof"]].concat());
+    command.current_dir(folder).env("TESTBED_FEDORA", jars());
+    command.env("TESTBED_CSS", packages::of_npm("@solid/community-server", "7").unwrap());
+    let ran = Ran::of(command);
+    if ran.stderr.contains(&format!("candidate {candidate} cannot be run: ")) {
+        return None;
+    }
+    assert!(!ran.stdout.is_empty(), "{candidate}: {}", ran.stderr);
+    let mut shown = ran.json();
+    let data = folder.join(shown["folder"].as_str().unwrap()).join("data");
+    let record = serde_json::from_slice(&fs::read(data.join("record.json")).unwrap()).unwrap();
+    Some(Made { summary: shown["summary"].take(), record, data })
+}
+
+/// Fails the test unless the nodes of Cassandra were sampled.
+fn has_figures_of_nodes(candidate: &str, made: &Made) {
+    assert!(made.record["beside"]["not_sampled"].is_null(), "{candidate}: {}", made.record["beside"]);
+    let csv = fs::File::open(made.data.join("monitor/candidate.csv")).unwrap();
+    let samples = ::testbed::monitor::read("candidate", csv).unwrap();
+    let live_bytes = samples.mean("node1.live_bytes");
+    // What a few users have written is in memory only.
+    assert!(live_bytes.is_some_and(|bytes| bytes > 0.0 || candidate != GROWN), "{candidate}: {live_bytes:?}");
+}
+
+/// Fails the test unless all events have ended well.
+fn has_grown(made: &Made) {
+    let events = made.record["beside"]["events"].as_array().unwrap();
+    let are_done = events.iter().all(|event| event["failure"].is_null() && event["ended_s"].is_f64());
+    assert!(events.len() == 3 && are_done, "{events:?}");
+    let marks = fs::read_to_string(made.data.join("marks.csv")).unwrap();
+    for event in ["add-node", "kill-node", "start-node"] {
+        assert!(marks.contains(&format!("{event}: done after ")), "{event}: {marks}");
+    }
+}
+
+#[test]
+#[ignore = "it fetches and starts all candidates, which takes half an hour: `cargo xtask proofs` runs it"]
+fn each_candidate_that_can_be_had_ingests_and_has_a_record_without_gaps() {
+    if !can_run() {
+        return;
+    }
+    let (folder, mut not_run) = (tempfile::tempdir().unwrap(), Vec::new());
+    let knows_commit = Ran::of(penates(&["--version"])).text().contains("(commit ");
+    for candidate in ::testbed::candidate::Candidate::shipped_names() {
+        let begun = Instant::now();
+        let plan = if candidate == GROWN { GROWTH.to_owned() } else { few(scenario_of(candidate)) };
+        let Some(made) = made(folder.path(), candidate, &plan) else {
+            not_run.push(candidate);
+            continue;
+        };
+        let (all, record) = (&made.summary["all"], &made.record);
+        assert!(all["done"].as_u64() > Some(0), "{candidate}: {}", made.summary);
+        // Requests to a node that is killed may fail.
+        assert!(candidate == GROWN || all["done"] == all["due"], "{candidate}: {}", made.summary);
+        let is_own = candidate.starts_with("penates") || candidate.starts_with("null");
+        // A program that is built without its commit does not know it.
+        let gaps: &[&str] = match (knows_commit, is_own) {
+            (true, _) => &[],
+            (false, true) => &["the testbed's commit", "the candidate's commit"],
+            (false, false) => &["the testbed's commit"],
+        };
+        let missing: Vec<_> = record["missing"].as_array().unwrap().iter().map(|what| what.as_str().unwrap()).collect();
+        assert_eq!(missing, gaps, "{candidate}");
+        if candidate.starts_with("penates") {
+            assert!(record["candidate"]["facts"].to_string().contains("\"penates/"), "{record}");
+        }
+        if candidate.contains("cassandra") {
+            has_figures_of_nodes(candidate, &made);
+        }
+        if candidate == GROWN {
+            has_grown(&made);
+        }
+        eprintln!("{candidate}: {} requests done, within {:.0?}", all["done"], begun.elapsed());
+    }
+    assert_eq!(not_run, ["trellis"]);
+}
