@@ -42,7 +42,7 @@ struct Arguments {
     /// How long a measurement under load lasts.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     seconds: f64,
-    /// Look for the highest rate at which each mix meets its targets, on Cassandra.
+    /// Look for the highest rate at which targets are met on Cassandra, in `mixes` and `centers`.
     #[arg(long)]
     highest: bool,
     /// Folder for stores, which are deleted [default: a temporary folder]
@@ -72,7 +72,7 @@ enum What {
     Mixes,
     /// Reads while records expire
     Expiring,
-    /// Reads while all records are exported
+    /// Reads while all records are exported, verified and copied, and as many are imported
     Exporting,
     /// Reads and writes of records that take four times the memory of the server
     Larger,

@@ -26,7 +26,7 @@ pub struct Settings {
     pub repetitions: u32,
     /// How long a measurement under load lasts, in seconds.
     pub seconds: f64,
-    /// Whether `mixes` looks for the highest rate at which targets on Cassandra are met.
+    /// Whether `mixes` and `centers` look for the highest rate at which targets on Cassandra are met.
     pub highest: bool,
 }
 

@@ -1,5 +1,5 @@
 //! Records in two data centers, both loaded: latencies in each, and how long a write takes to the
-//! other.
+//! other. Operations have the deadline of those on one Cassandra node.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,14 +10,16 @@ use cluster::{Cluster, ClusterSpec, CommitlogSync, Settings, Shape};
 use hdrhistogram::Histogram;
 use redis::Connection;
 use tempfile::TempDir;
+use testbed::results::Times;
 use testbed::tally::times;
 
 use super::bench::Bench;
 use super::fill::{fill, last_written};
-use super::mixes::{Mix, report_on_cassandra};
+use super::mixes::{DEADLINE, GIVES_UP, Mix, holds_on_cassandra, report_on_cassandra, steps};
 use super::record::{self, Draw};
 use super::subject::{connect, serve};
 use crate::rig::figures::Figures;
+use crate::rig::open_loop::Arrivals;
 use crate::rig::penates::Penates;
 use crate::rig::process::Process;
 
@@ -37,34 +39,63 @@ const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
 /// too busy for a write gets it again later, from another node.
 const FILLED_WITHIN: Duration = Duration::from_secs(180);
 
+/// How long a server may take for each of the writes and looks of that way, in milliseconds.
+const LOOK_WITHIN_MS: u64 = 30_000;
+
+/// What is measured at one rate.
+struct Loaded {
+    /// In each data center.
+    arrivals: [Arrivals<2>; 2],
+    /// How long writes take from the first to the second.
+    lag: Times,
+}
+
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     let folder = tempfile::Builder::new().prefix("centers-").tempdir_in(bench.folder())?;
-    let centers = Centers::start(bench.penates(), folder)?;
+    let mut centers = Centers::start(bench.penates(), folder)?;
     let records = bench.settings.records;
     fill(centers.servers[0].address, records, None)?;
     wait_for_records(centers.servers[1].address, records)?;
+    // Filling has more time than that.
+    centers.restart(bench.penates(), &[DEADLINE])?;
     for _ in 0..bench.settings.repetitions {
-        let (rate, duration) = (bench.settings.rate / 2.0, bench.duration());
-        let mix = Mix { reads: READS, draw: Draw::Uniform, records };
-        let [first, second] = [0, 1].map(|center| centers.servers[center].address);
-        let (arrivals, lag_us) = std::thread::scope(|scope| {
-            let loads = [first, second].map(|address| scope.spawn(move || mix.run(address, rate, duration)));
-            let lag = scope.spawn(move || lag(first, second, duration));
-            let panicked = || anyhow!("a client panicked");
-            let [of_first, of_second] = loads.map(|load| load.join().map_err(|_| panicked())?);
-            anyhow::Ok(([of_first?, of_second?], lag.join().map_err(|_| panicked())??))
-        })?;
-        for (center, arrivals) in arrivals.iter().enumerate() {
+        let loaded = centers.load(bench, bench.settings.rate)?;
+        for (center, arrivals) in loaded.arrivals.iter().enumerate() {
             report_on_cassandra(&mut figures, arrivals, |figure| format!("data center {}: {figure}", center + 1));
         }
-        let lag = times(&lag_us);
-        for (name, ms) in [("median", lag.p50_ms), ("p99", lag.p99_ms)] {
+        for (name, ms) in [("median", loaded.lag.p50_ms), ("p99", loaded.lag.p99_ms)] {
             figures.report(format!("a write arrives in the other data center, {name}"), "ms", ms);
+        }
+        if bench.settings.highest {
+            find_highest(bench, &centers, &mut figures)?;
         }
     }
     Ok(figures)
+}
+
+/// Finds the highest rate in both data centers together at which each of them meets all targets.
+fn find_highest(bench: &Bench, centers: &Centers, figures: &mut Figures) -> Result<()> {
+    let mut lags_ms = Vec::new();
+    let measure = |rate| {
+        let loaded = centers.load(bench, rate)?;
+        lags_ms.push((rate, loaded.lag.p99_ms));
+        anyhow::Ok(loaded)
+    };
+    let holds = |loaded: &Loaded| loaded.arrivals.iter().all(holds_on_cassandra);
+    let held = steps(bench.settings.rate).climb(measure, holds)?;
+    figures.report("highest rate that meets all targets, both data centers", "operations/s", held.rate);
+    figures.report("rate that does not, both data centers", "operations/s", held.not);
+    if let Some((_, lag_ms)) = lags_ms.iter().find(|(rate, _)| *rate == held.rate) {
+        figures.report("a write arrives in the other data center at the highest rate, p99", "ms", *lag_ms);
+    }
+    for (center, arrivals) in held.beyond.arrivals.iter().enumerate() {
+        // A rate that meets them does so in spite of a late generator.
+        let what = |figure: &str| format!("data center {}: rate that does not: {figure}", center + 1);
+        arrivals.report_lateness(figures, what);
+    }
+    Ok(())
 }
 
 /// Waits until a data center has what was written last in the other one.
@@ -82,6 +113,9 @@ fn wait_for_records(address: SocketAddr, records: u64) -> Result<()> {
 /// How long writes in one data center take until a read in the other one sees them, in microseconds.
 fn lag(from: SocketAddr, to: SocketAddr, duration: Duration) -> Result<Histogram<u64>> {
     let (mut writer, mut reader) = (connect(from)?, connect(to)?);
+    for connection in [&mut writer, &mut reader] {
+        redis::cmd("PENATES.DEADLINE").arg(LOOK_WITHIN_MS).query::<()>(connection)?;
+    }
     let mut lag_us = Histogram::new(3)?;
     let begun = Instant::now();
     for number in 0_u64.. {
@@ -114,8 +148,10 @@ struct Server {
 struct Centers {
     // Servers end before their nodes, and both before their folder is deleted.
     servers: Vec<Server>,
+    /// The addresses of their stores.
+    stores: Vec<String>,
     _nodes: Cluster,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Centers {
@@ -129,13 +165,37 @@ impl Centers {
         let of_first = ["--set", "cassandra.datacenter=dc1"];
         let init = ["init", "--replication", "dc1=1,dc2=1", "--store", &stores[0]];
         penates.run([&init[..], &of_first].concat())?;
-        let start = |(center, store): (usize, &String)| server(penates, center + 1, store, folder.path());
-        let servers = stores.iter().enumerate().map(start).collect::<Result<_>>()?;
-        Ok(Self { servers, _nodes: nodes, _folder: folder })
+        let mut centers = Self { servers: Vec::new(), stores, _nodes: nodes, folder };
+        centers.restart(penates, &[])?;
+        Ok(centers)
+    }
+
+    /// Starts the servers, with more settings, after those that run have ended. The nodes run on.
+    fn restart(&mut self, penates: &Penates, more: &[&str]) -> Result<()> {
+        self.servers.clear();
+        for (center, store) in self.stores.iter().enumerate() {
+            self.servers.push(server(penates, center + 1, store, self.folder.path(), more)?);
+        }
+        Ok(())
+    }
+
+    /// Loads both at once, each with half of a rate.
+    fn load(&self, bench: &Bench, rate: f64) -> Result<Loaded> {
+        let (rate, duration) = (rate / 2.0, bench.duration());
+        let mix = Mix { reads: READS, draw: Draw::Uniform, records: bench.settings.records };
+        let [first, second] = [0, 1].map(|center| self.servers[center].address);
+        std::thread::scope(|scope| {
+            let load = |address| scope.spawn(move || mix.run_within(address, rate, duration, GIVES_UP));
+            let (loads, lag) = ([first, second].map(load), scope.spawn(move || lag(first, second, duration)));
+            let panicked = || anyhow!("a client panicked");
+            let [of_first, of_second] = loads.map(|load| load.join().map_err(|_| panicked())?);
+            let arrivals = [of_first?, of_second?];
+            Ok(Loaded { arrivals, lag: times(&lag.join().map_err(|_| panicked())??) })
+        })
     }
 }
 
-fn server(penates: &Penates, center: usize, store: &str, folder: &Path) -> Result<Server> {
+fn server(penates: &Penates, center: usize, store: &str, folder: &Path, more: &[&str]) -> Result<Server> {
     let datacenter = format!("cassandra.datacenter=dc{center}");
     let settings = [
         "records.mode=fast",
@@ -143,6 +203,7 @@ fn server(penates: &Penates, center: usize, store: &str, folder: &Path) -> Resul
         "cassandra.record_write=LOCAL_QUORUM",
         datacenter.as_str(),
     ];
+    let settings = [&settings[..], more].concat();
     let (process, address, _) = serve(&settings, penates, store.as_ref(), &folder.join(format!("log{center}")))?;
     Ok(Server { address, _process: process })
 }

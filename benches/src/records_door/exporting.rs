@@ -1,21 +1,72 @@
-//! Reads of popular records while all records are exported, and after it: what an export reads must
-//! not take the place of what others read.
+//! Reads of popular records while all records are exported, verified or copied, and while as many
+//! others are imported, and after it: what such work reads and writes must not take the place of what
+//! others read.
 
+use std::ffi::OsStr;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use serde_json::{Map, Value, json};
 
 use super::bench::Bench;
 use super::fill::fill;
 use super::mixes::Mix;
-use super::record::Draw;
-use super::subject::Subject;
+use super::record::{self, Draw};
+use super::subject::{Kind, Subject};
 use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Goal};
 use crate::rig::open_loop::Arrivals;
 
-/// After an export, a read may take so many times the processor time of one before it.
+/// After such work, a read may take so many times the processor time of one before it.
 const TIMES: f64 = 1.1;
+
+/// So many records are imported with one request.
+const IMPORTED_AT_ONCE: u64 = 1_000;
+
+/// What goes through all records while some of them are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Export,
+    /// `penates verify`
+    Verify,
+    /// `penates copy`
+    Copy,
+    /// As many records as there are, with other ids.
+    Import,
+}
+
+impl Work {
+    /// All that a server does. An import comes last, because it changes what is stored. Commands read
+    /// a store on Cassandra without its servers.
+    fn all(kind: Kind) -> impl Iterator<Item = Self> {
+        let is_served = move |work: &Self| !kind.is_on_cassandra() || matches!(work, Self::Export | Self::Import);
+        [Self::Export, Self::Verify, Self::Copy, Self::Import].into_iter().filter(is_served)
+    }
+
+    /// Its name, and what it has done to records.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Export => ("an export", "exported"),
+            Self::Verify => ("a verification", "verified"),
+            Self::Copy => ("a copy", "copied"),
+            Self::Import => ("an import", "imported"),
+        }
+    }
+
+    /// Does it, with values that are drawn from `seed`. Returns how many records in a second.
+    fn run(self, bench: &Bench, subject: &Subject, seed: u64) -> Result<f64> {
+        let (began, records) = (Instant::now(), bench.settings.records);
+        match self {
+            Self::Export => export(subject, records)?,
+            Self::Verify => {
+                bench.penates().run([OsStr::new("verify"), OsStr::new("--store"), &subject.store()?])?;
+            }
+            Self::Copy => copy(bench, subject)?,
+            Self::Import => import(subject, records, seed)?,
+        }
+        Ok(records as f64 / began.elapsed().as_secs_f64())
+    }
+}
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
@@ -27,27 +78,40 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         subject.process.settle()?;
         // The popular records become cached.
         reads(bench, &subject)?;
-        for _ in 0..bench.settings.repetitions {
-            let (before, before_us) = reads(bench, &subject)?;
-            let (exported_per_s, during) = std::thread::scope(|scope| {
-                let export = scope.spawn(|| export(&subject));
-                let during = reads(bench, &subject);
-                let exported = export.join().map_err(|_| anyhow!("the export panicked"))??;
-                anyhow::Ok((exported, during?.0))
-            })?;
-            let (after, after_us) = reads(bench, &subject)?;
-            figures.report(format!("{kind}: exported"), "records/s", exported_per_s);
-            for (when, arrivals) in [("before", &before), ("during", &during), ("after", &after)] {
-                let p99_ms = arrivals.loads[0].times().p99_ms;
-                figures.report(format!("{kind}: reads p99 {when} an export"), "ms", p99_ms);
-                arrivals.report_lateness(&mut figures, |figure| format!("{kind}: {when} an export: {figure}"));
+        for repetition in 0..bench.settings.repetitions {
+            for work in Work::all(kind) {
+                measure(bench, &subject, work, u64::from(repetition), &mut figures)?;
             }
-            figures.report(format!("{kind}: processor time of a read before an export"), "µs", before_us);
-            let what = format!("{kind}: processor time of a read after an export, over before");
-            figures.hold(what, "times", Goal::AtMost(TIMES), after_us / before_us);
         }
     }
     Ok(figures)
+}
+
+/// Reads before, during and after such work.
+fn measure(bench: &Bench, subject: &Subject, work: Work, repetition: u64, figures: &mut Figures) -> Result<()> {
+    let (kind, (name, done)) = (subject.kind, work.names());
+    // Other values than those of earlier repetitions and of the filling.
+    let seed = (1 + repetition) * bench.settings.records;
+    let (before, before_us) = reads(bench, subject)?;
+    let (per_s, during) = std::thread::scope(|scope| {
+        let working = scope.spawn(|| work.run(bench, subject, seed));
+        let during = reads(bench, subject);
+        let per_s = working.join().map_err(|_| anyhow!("{name} panicked"))??;
+        anyhow::Ok((per_s, during?.0))
+    })?;
+    // What was written is merged.
+    subject.process.settle()?;
+    let (after, after_us) = reads(bench, subject)?;
+    figures.report(format!("{kind}: {done}"), "records/s", per_s);
+    for (when, arrivals) in [("before", &before), ("during", &during), ("after", &after)] {
+        let p99_ms = arrivals.loads[0].times().p99_ms;
+        figures.report(format!("{kind}: reads p99 {when} {name}"), "ms", p99_ms);
+        arrivals.report_lateness(figures, |figure| format!("{kind}: {when} {name}: {figure}"));
+    }
+    figures.report(format!("{kind}: processor time of a read before {name}"), "µs", before_us);
+    let what = format!("{kind}: processor time of a read after {name}, over before");
+    figures.hold(what, "times", Goal::AtMost(TIMES), after_us / before_us);
+    Ok(())
 }
 
 /// Reads of popular records for a while, and the processor time that the server takes for each, in
@@ -62,16 +126,75 @@ fn reads(bench: &Bench, subject: &Subject) -> Result<(Arrivals<2>, f64)> {
     Ok((arrivals, each_us))
 }
 
-/// Exports all records. Returns how many in a second.
-fn export(subject: &Subject) -> Result<f64> {
+/// Exports all records: at least those of the filling.
+fn export(subject: &Subject, records: u64) -> Result<()> {
     let http = subject.http.context("a server without HTTP")?;
-    let (began, mut lines) = (Instant::now(), 0_u64);
-    let mut request = Request::get("/records/?values=true");
-    request = request.with("Accept", "application/x-ndjson");
-    let received = Client::connect(http)?.fetch_into(&request, |piece| {
+    let (mut lines, request) = (0_u64, Request::get("/records/?values=true"));
+    let request = request.with("Accept", "application/x-ndjson");
+    Client::connect(http)?.fetch_into(&request, |piece| {
         lines += piece.iter().filter(|byte| **byte == b'\n').count() as u64;
         Ok(())
     })?;
-    ensure!(received.head.status == 200, "the export answers {}", received.head.status);
-    Ok(lines as f64 / began.elapsed().as_secs_f64())
+    ensure!(lines >= records, "{lines} of {records} records were exported");
+    Ok(())
+}
+
+/// Copies the store into a folder. The server that holds it reads it for the command.
+fn copy(bench: &Bench, subject: &Subject) -> Result<()> {
+    let folder = tempfile::Builder::new().prefix("copy-").tempdir_in(bench.folder())?;
+    let (from, to) = (subject.store()?, folder.path().join("data"));
+    let mut arguments = ["copy", "--keep-source", "--from"].map(OsStr::new).to_vec();
+    arguments.extend([from.as_os_str(), OsStr::new("--to"), to.as_os_str()]);
+    bench.penates().run(arguments)?;
+    Ok(())
+}
+
+/// Imports records.
+fn import(subject: &Subject, records: u64, seed: u64) -> Result<()> {
+    let mut client = Client::connect(subject.http.context("a server without HTTP")?)?;
+    for first in (0..records).step_by(usize::try_from(IMPORTED_AT_ONCE)?) {
+        let numbers = first..records.min(first + IMPORTED_AT_ONCE);
+        let lines: String = numbers.map(|number| line(number, seed)).collect();
+        let request = Request::sending("POST", "/records:batchWrite", "application/x-ndjson", lines.as_bytes());
+        let (_, answers) = client.text(&request)?;
+        let is_done = |answer: &str| {
+            let answer: Value = serde_json::from_str(answer)?;
+            anyhow::Ok(answer["status"].as_u64().is_some_and(|status| (200..300).contains(&status)))
+        };
+        for answer in answers.lines() {
+            ensure!(is_done(answer)?, "a record was not imported: {answer}");
+        }
+    }
+    Ok(())
+}
+
+/// A line that writes a record.
+fn line(number: u64, seed: u64) -> String {
+    let mut random = record::random(seed + number);
+    let attributes = record::ATTRIBUTES.map(|name| (name.to_owned(), Value::from(record::value(&mut random))));
+    let attributes: Map<String, Value> = attributes.into_iter().collect();
+    format!("{}\n", json!({ "id": format!("imported:{}", number + 1), "attributes": attributes }))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_is_imported_are_whole_records_with_other_values_in_each_repetition() {
+        let [first, second] = [10, 20].map(|seed| line(3, seed));
+        assert!(first != second && first.ends_with('\n') && first.lines().count() == 1);
+        let record: Value = serde_json::from_str(&first).unwrap();
+        assert_eq!(record["id"], "imported:4");
+        let attributes = record["attributes"].as_object().unwrap();
+        assert_eq!(attributes.len(), record::ATTRIBUTES.len());
+        assert!(attributes.values().all(|value| value.as_str().unwrap().len() == record::VALUE_BYTES));
+    }
+
+    #[test]
+    fn a_store_on_cassandra_is_not_read_through_its_server_by_commands() {
+        assert_eq!(Work::all(Kind::Penates).count(), 4);
+        assert_eq!(Work::all(Kind::PenatesCassandraFast).collect::<Vec<_>>(), [Work::Export, Work::Import]);
+    }
 }

@@ -33,17 +33,18 @@ const CASSANDRA_P99_MS: f64 = 10.0;
 const CASSANDRA_LATE: f64 = 1.0;
 
 /// The deadline of operations on Cassandra.
-const DEADLINE: &str = "records.deadline=10ms";
+pub const DEADLINE: &str = "records.deadline=10ms";
 
 /// A client that has neither an answer nor a refusal ten milliseconds after that deadline gives up.
-const GIVES_UP: Duration = Duration::from_millis(20);
+pub const GIVES_UP: Duration = Duration::from_millis(20);
 
 /// How the generator names what a server refuses because of a deadline: before it begins
 /// (`OVERLOADED`), or when there is no answer in time.
 const REFUSALS: [&str; 3] = ["refused", "error DEADLINE", "error UNKNOWN"];
 
-/// How it names operations without an answer until the client gave up.
+/// How it names operations without an answer until the client gave up, and when that is.
 const TIME_OUT: &str = "time-out";
+const UNANSWERED: &str = "10 ms after the deadline";
 
 /// The first step of a search for the highest rate, as a part of the requested rate, and the growth
 /// of each step.
@@ -82,9 +83,14 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
     Ok(figures)
 }
 
+/// The steps of a search for the highest rate, from a part of the requested one on.
+pub fn steps(rate: f64) -> Steps {
+    Steps { first: FIRST * rate, growth: GROWTH }
+}
+
 /// Finds the highest rate at which each mix meets all targets on Cassandra.
 fn find_highest(bench: &Bench, subject: &Subject, figures: &mut Figures) -> Result<()> {
-    let steps = Steps { first: FIRST * bench.settings.rate, growth: GROWTH };
+    let steps = steps(bench.settings.rate);
     for mix in Mix::all(bench.settings.records) {
         let measure = |rate| mix.run_within(subject.address, rate, bench.duration(), GIVES_UP);
         let held = steps.climb(measure, holds_on_cassandra)?;
@@ -122,7 +128,13 @@ impl Mix {
     }
 
     /// The same, with clients that give up after a time.
-    fn run_within(self, address: SocketAddr, rate: f64, duration: Duration, timeout: Duration) -> Result<Arrivals<2>> {
+    pub fn run_within(
+        self,
+        address: SocketAddr,
+        rate: f64,
+        duration: Duration,
+        timeout: Duration,
+    ) -> Result<Arrivals<2>> {
         let Self { reads, draw, records } = self;
         let kinds = [(reads as f64, draw.reading(records)), ((100 - reads) as f64, draw.writing(records))];
         open_mix(&format!("redis://{address}"), Pace { rate, duration, at_once: AT_ONCE }, timeout, kinds)
@@ -138,9 +150,6 @@ impl Mix {
         let what = |figure: &str| format!("{kind}: {} {figure}", self.name());
         if kind.is_on_cassandra() {
             report_on_cassandra(figures, arrivals, what);
-            let (refused, unanswered) = (arrivals.failed_by(&REFUSALS), arrivals.failed_by(&[TIME_OUT]));
-            figures.report(what("refused by the deadline"), "operations", refused as f64);
-            figures.report(what("without an answer 10 ms after the deadline"), "operations", unanswered as f64);
             return;
         }
         let [of_reads, of_writes] = &arrivals.loads;
@@ -167,11 +176,12 @@ pub fn report_on_cassandra(figures: &mut Figures, arrivals: &Arrivals<2>, what: 
     for (name, unit, goal, value) in of_cassandra(arrivals) {
         figures.hold(what(&name), unit, goal, value);
     }
+    figures.report(what("refused by the deadline"), "operations", arrivals.failed_by(&REFUSALS) as f64);
     report_all(figures, arrivals, what);
 }
 
 /// Whether operations on Cassandra meet all targets.
-fn holds_on_cassandra(arrivals: &Arrivals<2>) -> bool {
+pub fn holds_on_cassandra(arrivals: &Arrivals<2>) -> bool {
     of_cassandra(arrivals).iter().all(|(_, _, goal, value)| goal.is_met_by(*value))
 }
 
@@ -185,7 +195,9 @@ fn of_cassandra(arrivals: &Arrivals<2>) -> Vec<(String, &'static str, Goal, f64)
             (format!("{name} later than 10 ms"), "%", Goal::AtMost(CASSANDRA_LATE), late),
         ]
     };
-    ["reads", "writes"].into_iter().enumerate().flat_map(of).collect()
+    let unanswered = arrivals.failed_by(&[TIME_OUT]) as f64;
+    let unanswered = (format!("without an answer {UNANSWERED}"), "operations", Goal::AtMost(0.0), unanswered);
+    ["reads", "writes"].into_iter().enumerate().flat_map(of).chain([unanswered]).collect()
 }
 
 /// The figures of all operations, named by `what`, and how late the generator was.
@@ -193,4 +205,53 @@ pub fn report_all(figures: &mut Figures, arrivals: &Arrivals<2>, what: impl Fn(&
     figures.report(what("operations"), "operations/s", arrivals.done_per_s);
     figures.report(what("failed"), "operations", arrivals.errors as f64);
     arrivals.report_lateness(figures, what);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// What is measured beside a server that refuses each command because of its deadline.
+    fn refused() -> Arrivals<2> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                std::thread::spawn(move || {
+                    while let Ok(1..) = stream.read(&mut [0; 4_096]) {
+                        stream.write_all(b"-DEADLINE late\r\n").unwrap();
+                    }
+                });
+            }
+        });
+        measured(address, PATIENCE)
+    }
+
+    /// The same beside one that is silent: connections wait there to be accepted.
+    fn silent() -> Arrivals<2> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        measured(listener.local_addr().unwrap(), GIVES_UP)
+    }
+
+    fn measured(address: SocketAddr, timeout: Duration) -> Arrivals<2> {
+        let mix = Mix { reads: 50, draw: Draw::Uniform, records: 10 };
+        mix.run_within(address, 1_000.0, Duration::from_millis(20), timeout).unwrap()
+    }
+
+    #[test]
+    fn a_target_on_cassandra_is_that_no_operation_is_without_an_answer_or_a_refusal() {
+        for (arrivals, unanswered, is_met) in [(refused(), 0.0, true), (silent(), 20.0, false)] {
+            assert_eq!(arrivals.errors, 20);
+            let figures = of_cassandra(&arrivals);
+            let found = figures.iter().find(|(name, ..)| name == "without an answer 10 ms after the deadline");
+            let (_, _, goal, value) = found.unwrap();
+            assert_eq!((*value, goal.is_met_by(*value)), (unanswered, is_met));
+            assert!(!holds_on_cassandra(&arrivals), "what is refused is late");
+        }
+    }
 }

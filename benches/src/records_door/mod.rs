@@ -6,9 +6,10 @@
 //!   one of their durabilities; [`record`] makes the records and draws among them.
 //! - [`peak`] measures the highest rates with redis-benchmark, [`fill`] many records and what they
 //!   take, [`mixes`] latencies at a given rate, [`expiring`] latencies while records expire, and
-//!   [`exporting`] while all of them are exported. [`larger`] has more records than memory,
-//!   [`centers`] two data centers, and [`costs`] measures what operations and records cost.
-//!   [`over_time`] shows how many answers are late in each second, with the [`marks`] of the store.
+//!   [`exporting`] while all of them are exported, verified, copied or imported. [`larger`] has more
+//!   records than memory, [`centers`] two data centers, and [`costs`] measures what operations and
+//!   records cost. [`over_time`] shows how many answers are late in each second, with the [`marks`]
+//!   of the store.
 //!
 //! `benches/README.md` explains the figures.
 

@@ -140,6 +140,11 @@ impl Subject {
         Ok(Self { kind, process, address, http, node, folder })
     }
 
+    /// Where a store of Penates is, as its commands name it.
+    pub fn store(&self) -> Result<OsString> {
+        address_of_store(self.node.as_ref(), &self.folder)
+    }
+
     /// The folder with the data of records in a store of Penates.
     pub fn data(&self) -> Result<PathBuf> {
         match &self.node {

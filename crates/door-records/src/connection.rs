@@ -375,7 +375,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             b"watch" => {
                 self.session.require(false)?;
                 let deadline = self.deadline();
-                return self.watched.watch(&self.door, &self.party, words, deadline).await;
+                let watched = self.watched.watch(&self.door, &self.party, words, deadline).await;
+                if watched.is_err() {
+                    // Redis would have watched. What the client has sent already counts on that.
+                    self.watched.break_off();
+                }
+                return watched;
             }
             b"unwatch" if self.transaction.is_none() => {
                 self.watched = Watched::default();

@@ -71,6 +71,7 @@ impl Refusal {
             Some("OVERLOADED") => Outcome::Overloaded,
             Some("UNKNOWN") => Outcome::Unknown,
             Some("LIMIT") => Outcome::Limited,
+            Some("DAMAGED") => Outcome::Damaged,
             _ => Outcome::Refused,
         }
     }
@@ -78,7 +79,7 @@ impl Refusal {
     /// Whether commands that were refused as one may be tried one by one: nothing was changed, and the
     /// server is not overloaded.
     pub fn allows_each(&self) -> bool {
-        matches!(self.outcome(), Outcome::Refused | Outcome::Deadline)
+        matches!(self.outcome(), Outcome::Refused | Outcome::Deadline | Outcome::Damaged)
     }
 
     /// A number was expected.

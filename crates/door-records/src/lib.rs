@@ -78,7 +78,7 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug)]
 pub struct MetricNames {
     /// A counter of commands on records, by `kind` (`read`, `write`) and `outcome` (`answered`,
-    /// `refused`, `limited`, `deadline`, `overloaded`, `unknown`).
+    /// `refused`, `limited`, `deadline`, `overloaded`, `unknown`, `damaged`).
     pub commands: &'static str,
     /// A histogram of the seconds from their arrival to their answer, by `kind`.
     pub duration: &'static str,
@@ -122,6 +122,11 @@ impl Door {
     /// Refuses if the records of the store are in another mode than the door's.
     pub async fn check_mode(&self, deadline: Deadline) -> Result<(), RecordsError> {
         self.records.check_mode(deadline).await
+    }
+
+    /// How many commands and requests met a damaged record.
+    pub fn damage_found(&self) -> u64 {
+        self.meters.damage_found()
     }
 
     /// Serves a connection of a party until it ends. `ends` are the addresses that lists of

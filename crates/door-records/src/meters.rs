@@ -1,6 +1,7 @@
 //! What is counted of commands on records.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use metrics::{Counter, Histogram, counter, histogram};
@@ -22,12 +23,14 @@ pub enum Outcome {
     Overloaded,
     /// Whether its change was made is not known.
     Unknown,
+    /// A record that it needs is damaged.
+    Damaged,
 }
 
 impl Outcome {
     /// In the order of their numbers.
-    const ALL: [Self; 6] =
-        [Self::Answered, Self::Refused, Self::Limited, Self::Deadline, Self::Overloaded, Self::Unknown];
+    const ALL: [Self; 7] =
+        [Self::Answered, Self::Refused, Self::Limited, Self::Deadline, Self::Overloaded, Self::Unknown, Self::Damaged];
 
     /// What metrics call it.
     fn name(self) -> &'static str {
@@ -38,6 +41,7 @@ impl Outcome {
             Self::Deadline => "deadline",
             Self::Overloaded => "overloaded",
             Self::Unknown => "unknown",
+            Self::Damaged => "damaged",
         }
     }
 }
@@ -47,6 +51,8 @@ impl Outcome {
 pub(crate) struct Meters {
     reads: OfKind,
     writes: OfKind,
+    /// Commands that met damage.
+    damage: AtomicU64,
 }
 
 /// Those of commands of one kind.
@@ -62,6 +68,7 @@ impl Meters {
         let (kind, of_kind) = if writes { ("write", &self.writes) } else { ("read", &self.reads) };
         let mut counts = [0_usize; Outcome::ALL.len()];
         outcomes.into_iter().for_each(|outcome| counts[outcome as usize] += 1);
+        self.damage.fetch_add(counts[Outcome::Damaged as usize] as u64, Ordering::Relaxed);
         for (outcome, count) in Outcome::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0) {
             let commands = || counter!(METRICS.commands, "kind" => kind, "outcome" => outcome.name());
             of_kind.commands[outcome as usize].get_or_init(commands).increment(count as u64);
@@ -69,11 +76,16 @@ impl Meters {
         let duration = of_kind.duration.get_or_init(|| histogram!(METRICS.duration, "kind" => kind));
         duration.record_many(began.elapsed().as_secs_f64(), counts.iter().sum());
     }
+
+    /// How many commands met damage.
+    pub(crate) fn damage_found(&self) -> u64 {
+        self.damage.load(Ordering::Relaxed)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use metrics::{Gauge, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 

@@ -7,6 +7,8 @@
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
 
+use crate::http;
+
 /// The longest line: a length, or an inline request.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
@@ -22,6 +24,18 @@ const ANNOUNCED_WORDS_MAX: i64 = 1 << 20;
 pub struct RequestLimits {
     /// Bytes of all words, and 16 for each word.
     pub bytes: usize,
+}
+
+impl RequestLimits {
+    /// Most bytes of memory of one request.
+    pub fn memory_bytes_max(&self) -> u64 {
+        http::memory_bytes(self.bytes)
+    }
+
+    /// The same limits, but smaller if a request could take more memory than so many bytes.
+    pub fn within(self, bytes_max: u64) -> Self {
+        Self { bytes: self.bytes.min(http::line_within(bytes_max)) }
+    }
 }
 
 impl Default for RequestLimits {
@@ -296,6 +310,17 @@ mod tests {
             refusal(&[b"*".to_vec(), b"1".repeat(70_000)].concat()),
             "Protocol error: too big mbulk count string"
         );
+    }
+
+    #[test]
+    fn requests_are_smaller_where_they_would_take_more_memory_than_there_is() {
+        let usual = RequestLimits::default();
+        assert_eq!(usual.within(usual.memory_bytes_max()), usual);
+        let large = RequestLimits { bytes: usize::MAX };
+        for bytes_max in [1 << 20, 14 << 20] {
+            let within = large.within(bytes_max);
+            assert!(within.memory_bytes_max() <= bytes_max && within.bytes > 0, "{bytes_max}: {within:?}");
+        }
     }
 
     #[test]

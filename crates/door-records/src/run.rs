@@ -23,6 +23,9 @@ pub(crate) const READ_AT_ONCE: usize = 64;
 /// So many records of one command are changed at once, if they do not change together.
 pub(crate) const CHANGED_AT_ONCE: usize = 8;
 
+/// The most ids of a command that met damage in the log.
+const LOGGED_IDS_MAX: usize = 8;
+
 /// A command that is to run.
 pub(crate) struct Task {
     pub(crate) command: &'static RecordCommand,
@@ -93,6 +96,13 @@ impl Door {
             self.attempt(party, task).await
         };
         let answer = run.await.unwrap_or_else(Answer::refused);
+        if let Reply::Refused(refusal) = &answer.reply
+            && refusal.outcome() == Outcome::Damaged
+        {
+            // Whoever is alarmed by the count finds the record here.
+            let ids: Vec<String> = task.ids().take(LOGGED_IDS_MAX).map(|id| id.escape_ascii().to_string()).collect();
+            tracing::error!(?ids, error = refusal.text(), "a command met a damaged record");
+        }
         self.note(answer.reply.outcome(), task.command.writes, task.began);
         answer
     }
@@ -346,6 +356,9 @@ pub(crate) fn refusal(error: RecordsError) -> Refusal {
         RecordsError::Store(StoreError::ReadOnly(why)) => Refusal::of_kind("READONLY", why),
         RecordsError::Store(StoreError::Full(why)) => Refusal::of_kind("OOM", why),
         error @ RecordsError::Unknown(_) => Refusal::of_kind("UNKNOWN", error),
+        error @ (RecordsError::Damaged(_) | RecordsError::Store(StoreError::Corrupt { .. })) => {
+            Refusal::of_kind("DAMAGED", error)
+        }
         error => Refusal::error(error),
     }
 }

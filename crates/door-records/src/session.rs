@@ -112,9 +112,9 @@ impl Session {
         }
     }
 
-    /// Back to the state of a new connection.
+    /// Back to the state of a new connection. The library behind it is the same, as in Redis.
     fn reset(&mut self) {
-        self.about = About::default();
+        self.about = About { library: std::mem::take(&mut self.about.library), ..About::default() };
         self.time_limit = self.door.settings.deadline;
     }
 

@@ -1,7 +1,9 @@
 //! Progress bars: on standard error, and only where that is a terminal.
 
+use std::io::{self, IsTerminal};
+
 use indicatif::style::ProgressTracker;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const IMPORT: &str =
     "{summary}  {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left  {wide_bar}";
@@ -81,6 +83,15 @@ pub fn records() -> ProgressBar {
     ProgressBar::no_length().with_style(style(RECORDS))
 }
 
+/// The same for a work that prints a line for each of them. On a terminal these are the progress.
+pub fn printed_records() -> ProgressBar {
+    let bar = records();
+    if io::stdout().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    bar
+}
+
 /// The progress of a worker of the testbed: the seconds of its load, and a message of the caller's.
 pub fn worker(number: u32, seconds: u64) -> ProgressBar {
     ProgressBar::new(seconds).with_style(style(WORKER)).with_prefix(format!("worker {number}"))
@@ -105,6 +116,80 @@ pub fn ranges() -> ProgressBar {
 /// shown.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// What bars draw, for tests.
+#[cfg(test)]
+pub(crate) mod drawn {
+    use std::sync::Arc;
+
+    use indicatif::TermLike;
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// A terminal that keeps what is drawn on it.
+    #[derive(Clone, Debug, Default)]
+    pub(crate) struct Drawn(Arc<Mutex<String>>);
+
+    impl Drawn {
+        /// The terminal of a bar from now on.
+        pub(crate) fn of(bar: &ProgressBar) -> Self {
+            let drawn = Self::default();
+            bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(drawn.clone())));
+            drawn
+        }
+
+        /// The bar as it is now.
+        pub(crate) fn now(&self, bar: &ProgressBar) -> String {
+            self.0.lock().clear();
+            bar.force_draw();
+            self.0.lock().clone()
+        }
+
+        fn draw(&self, text: &str) -> io::Result<()> {
+            self.0.lock().push_str(text);
+            Ok(())
+        }
+    }
+
+    impl TermLike for Drawn {
+        fn width(&self) -> u16 {
+            100
+        }
+
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn write_line(&self, line: &str) -> io::Result<()> {
+            self.draw(line)
+        }
+
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.draw(text)
+        }
+
+        fn clear_line(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
 }
 
 #[cfg(test)]

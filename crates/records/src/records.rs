@@ -109,6 +109,19 @@ pub struct Records {
     hot: Option<Hot>,
 }
 
+/// The clock of this machine, with what the store knows to be wrong with it. So servers that share a
+/// store agree on what has expired.
+struct CorrectedClock {
+    clock: Arc<dyn Clock>,
+    store: Arc<dyn Store>,
+}
+
+impl Clock for CorrectedClock {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(self.clock.now().0.saturating_add_signed(self.store.clock_correction_ms()))
+    }
+}
+
 /// Some ids, and where to read on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdPage {
@@ -142,7 +155,7 @@ impl Records {
         let fast = FastRecords { store: store.clone() };
         let mode = KnownMode::new(store.clone(), mode);
         let salt = RandomState::new().hash_one(0);
-        let clock = ForwardClock::new(clock);
+        let clock = ForwardClock::new(Arc::new(CorrectedClock { clock, store: store.clone() }));
         Self { store, clock, salt, places, is_shared, mode, fast, sync_delay: Duration::ZERO, hot: None }
     }
 
@@ -476,7 +489,7 @@ impl Records {
         self.clock.not_before(time);
     }
 
-    /// The time by the store's clock, which never goes back.
+    /// The time by which records expire, which never goes back.
     pub fn now(&self) -> UnixMillis {
         self.clock.now()
     }
@@ -547,8 +560,40 @@ fn check_id(id: &Bytes) -> Result<(), RecordsError> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use store::null::NullStore;
+    use store::{ManualClock, Wrapper};
+
     use super::*;
     use crate::attributes::{Attribute, Attributes};
+
+    /// A store that knows by how much the clock is wrong.
+    #[derive(Default)]
+    struct Corrects(NullStore, AtomicI64);
+
+    impl Wrapper for Corrects {
+        fn inner(&self) -> &dyn Store {
+            &self.0
+        }
+
+        fn clock_correction_ms(&self) -> i64 {
+            self.1.load(Ordering::SeqCst)
+        }
+    }
+
+    #[test]
+    fn records_expire_by_the_clock_that_the_store_corrects_which_never_goes_back() {
+        let (store, clock) = (Arc::new(Corrects::default()), Arc::new(ManualClock::new(UnixMillis(1_000))));
+        let records = Records::new(store.clone(), clock.clone());
+        for (clock_ms, correction_ms, now) in
+            [(1_000, 0, 1_000), (1_000, 500, 1_500), (1_200, -100, 1_500), (1_700, -100, 1_600), (50, -100, 1_600)]
+        {
+            clock.set(UnixMillis(clock_ms));
+            store.1.store(correction_ms, Ordering::SeqCst);
+            assert_eq!(records.now(), UnixMillis(now));
+        }
+    }
 
     /// A change of these bytes is a change of the stored format.
     #[test]

@@ -21,8 +21,8 @@ pub struct VerifiedRecords {
 impl Records {
     /// One step of a walk that reads all records with their checksums, of at most `max` ids. It ends
     /// earlier before it reads much more than `max_bytes`. A damaged record does not end it. It does
-    /// not count as asking for the records, and in a store that belongs to this process it leaves in
-    /// the engine's cache what is read more often.
+    /// not count as asking for the records, and in a store that belongs to this process it leaves the
+    /// engine's caches as they are.
     ///
     /// Errors: those of the store. A list of records that is damaged itself is
     /// [`StoreError::Corrupt`]: the walk cannot go on behind it.
@@ -36,7 +36,7 @@ impl Records {
             let IdPage { ids, next } = self.ids(deadline, from, max.min(self.fit_in(max_bytes))).await?;
             return self.verify_each(deadline, ids, next).await;
         }
-        let walk = self.store.walk_rows(call(deadline), Table::Records, from, max, max_bytes);
+        let walk = self.store.walk_rows(call(deadline).once(), Table::Records, from, max, max_bytes);
         let page = by(deadline, walk).await?;
         let mut verified = VerifiedRecords { next: page.next, ..VerifiedRecords::default() };
         for (id, row) in page.rows {

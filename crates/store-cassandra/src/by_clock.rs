@@ -117,7 +117,7 @@ impl Engine {
     }
 
     fn row_of_cell(&self, table: Table, sort: Bytes, cell: Bytes) -> StoreResult<Option<Row>> {
-        row_of(table, sort, Cells { value: Some(cell), stamp: None, tag: None }, self.now())
+        row_of(table, sort, Cells { value: Some(cell), stamp: None, tag: None }, self.now_for(table))
     }
 
     fn put_at<'a>(&self, statements: &'a TableStatements, partition: &Bytes, row: NewRow, at: i64) -> Bound<'a> {

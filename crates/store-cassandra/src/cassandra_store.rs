@@ -204,6 +204,10 @@ impl Store for CassandraStore {
         self.open_engine()?.may_switch()
     }
 
+    fn clock_correction_ms(&self) -> i64 {
+        self.open_engine().map_or(0, |engine| engine.clocks.correction_ms())
+    }
+
     fn level(&self) -> FormatLevel {
         self.open_engine().map_or(FormatLevel::FIRST, |engine| engine.level())
     }

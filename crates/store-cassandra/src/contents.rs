@@ -124,7 +124,7 @@ impl Engine {
     }
 
     /// A chunk of a sealed content. If it is missing or damaged, it is read again at a stronger
-    /// level before damage is reported.
+    /// level before damage is reported. A missing one is damage only at the home.
     async fn surely_chunk(&self, call: Call, id: ContentId, number: u64) -> StoreResult<Bytes> {
         let usual = self.levels.read(Class::Content, call.strength).consistency();
         match self.chunk(call.deadline, usual, id, number).await {
@@ -137,6 +137,11 @@ impl Engine {
             return Ok(chunk);
         }
         match self.sealed_len(call.of(Class::Description).strong(), id).await? {
+            // Elsewhere than at the home, even a strong read may come before the chunk.
+            Some(_) if self.may_switch().is_err() => {
+                let why = format!("chunk {number} of content {id} is missing here: it may not have arrived yet");
+                Err(StoreError::Unavailable(why))
+            }
             Some(_) => Err(damaged(id, &format!("chunk {number} is missing"))),
             None => Err(StoreError::Unavailable(format!("content {id} was deleted while it was read"))),
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use store::{Clock, FormatLevel, StoreResult, UnixMillis};
+use store::{Clock, FormatLevel, StoreResult, Table, UnixMillis};
 
 use crate::address::Address;
 use crate::clocks::Clocks;
@@ -47,6 +47,16 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn now(&self) -> UnixMillis {
         self.clock.now()
+    }
+
+    /// The time by which the rows of a table expire. Clients see records expire, on whichever server
+    /// they ask, so those go by the clocks of the nodes.
+    pub(crate) fn now_for(&self, table: Table) -> UnixMillis {
+        let now = self.now();
+        match table {
+            Table::Records => UnixMillis(now.0.saturating_add_signed(self.clocks.correction_ms())),
+            _ => now,
+        }
     }
 
     /// A time that is past by the clock of every server.

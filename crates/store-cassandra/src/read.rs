@@ -53,7 +53,7 @@ impl Engine {
         let statement = &self.statements.of(table)?.get;
         let rows = self.requests.rows(deadline, level, statement, (stored_partition(partition), sort)).await?;
         match readable(rows.maybe_first_row::<CellsOfKey>())? {
-            Some((value, stamp, tag)) => row_of(table, sort.clone(), Cells { value, stamp, tag }, self.now()),
+            Some((value, stamp, tag)) => row_of(table, sort.clone(), Cells { value, stamp, tag }, self.now_for(table)),
             None => Ok(None),
         }
     }
@@ -97,7 +97,7 @@ impl Engine {
         if scan.to.as_ref().is_some_and(|to| *to <= scan.from) {
             return Ok(Rows::default());
         }
-        let mut page = PageInMaking::new(table, &scan, self.now());
+        let mut page = PageInMaking::new(table, &scan, self.now_for(table));
         let mut rows_wanted = first_page_rows(&scan, self.row_sizes.of(table, &scan));
         let statements = self.statements.of(table)?;
         let mut reading = RangeRead {
@@ -229,7 +229,7 @@ impl Engine {
             requests: &self.requests,
             deadline: call.deadline,
             level: self.levels.read(table.class(), call.strength).consistency(),
-            statements: self.statements.of(table)?.walk_in_parts(self.requests.session()).await?,
+            statements: self.statements.of(table)?.walk_in_parts(self.requests.session(), call.deadline).await?,
             partition: token,
             parts,
         };

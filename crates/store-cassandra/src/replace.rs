@@ -92,6 +92,6 @@ impl Engine {
         let found = readable(rows.maybe_first_row::<(Option<Bytes>, Option<Bytes>, Option<Bytes>)>())?;
         let Some((value, stamp, tag)) = found else { return Ok((None, None)) };
         let cells = Cells { value: value.clone(), stamp, tag };
-        Ok((value, row_of(*table, sort.clone(), cells, self.now())?))
+        Ok((value, row_of(*table, sort.clone(), cells, self.now_for(*table))?))
     }
 }

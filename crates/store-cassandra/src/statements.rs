@@ -4,8 +4,9 @@ use futures::future::try_join_all;
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::statement::prepared::PreparedStatement;
-use store::{Direction, FormatLevel, StoreError, StoreResult, Table};
+use store::{Deadline, Direction, FormatLevel, StoreError, StoreResult, Table};
 use tokio::sync::OnceCell;
+use tokio::time::timeout_at;
 
 use crate::schema::{CHUNKS, META};
 
@@ -116,6 +117,18 @@ fn cannot_prepare(error: PrepareError) -> StoreError {
     StoreError::Unavailable(format!("cannot prepare statements: {error}"))
 }
 
+/// The statements of a cell, which are prepared when they are first needed. The driver waits for
+/// all nodes, however long one of them does not answer, so the deadline is kept here.
+async fn prepared_by<T, F>(deadline: Deadline, cell: &OnceCell<T>, prepare: impl FnOnce() -> F) -> StoreResult<&T>
+where
+    F: Future<Output = Result<T, PrepareError>>,
+{
+    match timeout_at(deadline.0, cell.get_or_try_init(prepare)).await {
+        Ok(prepared) => prepared.map_err(cannot_prepare),
+        Err(_) => Err(StoreError::DeadlinePassed),
+    }
+}
+
 impl TableStatements {
     async fn prepare(session: &Session, keyspace: &str, table: Table) -> Result<Self, PrepareError> {
         const KEY: &str = "WHERE partition = ? AND sort = ?";
@@ -170,16 +183,20 @@ impl TableStatements {
     /// a key on. A node reads no more than the range. Cassandra counts that as filtering all the
     /// same, which an operator can forbid (`allow_filtering_enabled`). So the statements are
     /// prepared when they are first needed, and a store opens without them.
-    pub(crate) async fn walk_in_parts(&self, session: &Session) -> StoreResult<[&PreparedStatement; 2]> {
+    pub(crate) async fn walk_in_parts(
+        &self,
+        session: &Session,
+        deadline: Deadline,
+    ) -> StoreResult<[&PreparedStatement; 2]> {
         let from = format!("{FIRSTS} {} WHERE token(partition) = ? AND sort >= ?", self.name);
-        let prepared = self.walk_in_parts.get_or_try_init(|| async {
+        let prepare = || async {
             let limit = "PER PARTITION LIMIT 1 ALLOW FILTERING";
             Ok::<_, PrepareError>([
                 session.prepare(format!("{from} AND sort < ? {limit}")).await?,
                 session.prepare(format!("{from} {limit}")).await?,
             ])
-        });
-        Ok(prepared.await.map_err(cannot_prepare)?.each_ref())
+        };
+        Ok(prepared_by(deadline, &self.walk_in_parts, prepare).await?.each_ref())
     }
 
     /// Reads rows of a range. A range with an end has one more parameter.
@@ -223,5 +240,24 @@ impl MetaStatements {
         let get = session.prepare(format!("SELECT value FROM {name} WHERE key = ?")).await?;
         let put_for = session.prepare(format!("INSERT INTO {name} (key, value) VALUES (?, ?) USING TTL ?")).await?;
         Ok(Self { put, get, put_for })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::future::{pending, ready};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_does_not_answer_keeps_nobody_beyond_the_deadline_and_the_next_call_prepares_again() {
+        let cell = OnceCell::new();
+        let within = || Deadline::within(Duration::from_secs(10));
+        let late = prepared_by(within(), &cell, pending).await;
+        assert!(matches!(late, Err(StoreError::DeadlinePassed)), "{late:?}");
+        assert_eq!(prepared_by(within(), &cell, || ready(Ok("prepared"))).await.unwrap(), &"prepared");
+        assert_eq!(prepared_by(within(), &cell, pending).await.unwrap(), &"prepared", "once is enough");
     }
 }

@@ -67,8 +67,8 @@ pub struct Call {
     /// low, such writes are refused later than other small writes, so that removals can free space.
     pub is_removal: bool,
     /// Whether it writes a part of something that was decided, and that cannot be given up any
-    /// more. When disk space runs low, such writes are refused as late as removals, however large
-    /// they are: what was decided must not stay half done.
+    /// more, or large steps of a removal. When disk space runs low, such writes are refused as late
+    /// as removals, however large they are: what was decided must not stay half done.
     pub is_owed: bool,
     /// What a write must survive, if its tables do not need more.
     pub durability: Durability,
@@ -77,8 +77,8 @@ pub struct Call {
     /// off that it would make at once. Engines that keep to it say so
     /// ([`crate::Capabilities::delays_syncs`]); others ignore it.
     pub sync_delay: Duration,
-    /// Whether a read of a content is by one who reads everything once (a check). An engine should
-    /// not let it replace in its caches what others read.
+    /// Whether a read is by one who reads everything once (a check, a copy). An engine should not
+    /// let it replace in its caches what others read.
     pub is_once: bool,
     /// Whether a write of plain rows counts by the clock of its process, so that the last one wins:
     ///
@@ -116,7 +116,7 @@ impl Call {
         Self { is_removal: true, ..self }
     }
 
-    /// The same call, as a part of what was decided.
+    /// The same call, as a part of what was decided, or as large steps of a removal.
     pub fn owed(self) -> Self {
         Self { is_owed: true, ..self }
     }

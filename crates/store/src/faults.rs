@@ -479,6 +479,10 @@ impl Wrapper for Faults {
         self.inner.check_home()
     }
 
+    fn clock_correction_ms(&self) -> i64 {
+        self.inner.clock_correction_ms()
+    }
+
     fn level(&self) -> crate::FormatLevel {
         self.inner.level()
     }

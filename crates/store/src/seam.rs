@@ -271,6 +271,13 @@ pub trait Store: Send + Sync + 'static {
         Ok(())
     }
 
+    /// What to add to this machine's clock for the time that all who share the store have, in
+    /// milliseconds. It is not certain, and changes while the store is open. Zero if the store is
+    /// not shared, or knows nothing better than this machine's clock.
+    fn clock_correction_ms(&self) -> i64 {
+        0
+    }
+
     /// The level of the store: which kinds and versions of values may be written. It may rise while
     /// the store is open, and never falls.
     fn level(&self) -> FormatLevel {

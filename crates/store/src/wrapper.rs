@@ -104,6 +104,7 @@ wrapper! {
     sync {
         fn fresh_content_id() -> ContentId;
         fn check_home() -> StoreResult<()>;
+        fn clock_correction_ms() -> i64;
         fn level() -> FormatLevel;
         fn measures() -> Vec<Measure>;
         fn limits() -> Limits;
@@ -170,6 +171,10 @@ mod tests {
             Err(failed("check_home"))
         }
 
+        fn clock_correction_ms(&self) -> i64 {
+            -13
+        }
+
         fn level(&self) -> FormatLevel {
             FormatLevel::FIRST
         }
@@ -227,6 +232,7 @@ mod tests {
             let empty = Box::pin(futures::stream::empty());
             assert_eq!(store.put_content(call(), Bytes::new(), empty).await.unwrap(), ID);
             assert!(says(store.check_home(), "check_home"));
+            assert_eq!(store.clock_correction_ms(), -13);
             assert_eq!(store.level(), FormatLevel::FIRST);
             assert_eq!(store.measures().len(), 1);
             assert_eq!(store.limits(), limits);

@@ -86,6 +86,7 @@ impl HttpError {
             Reason::DEADLINE => Outcome::Deadline,
             Reason::OVERLOADED => Outcome::Overloaded,
             Reason::UNKNOWN_OUTCOME => Outcome::Unknown,
+            Reason::DAMAGED => Outcome::Damaged,
             _ => Outcome::Refused,
         }
     }

@@ -38,6 +38,17 @@ const LINE_TIMES: u64 = 4;
 /// of the budget for small shares.
 const SMALL_ANSWER_BYTES: u64 = 1 << 10;
 
+/// Memory of a request with a line of so many bytes: no other request of that size takes more. The
+/// share of a line that arrives doubles, so it may be twice as large as the line.
+pub(crate) fn memory_bytes(line_bytes: usize) -> u64 {
+    (LINE_TIMES + 2).saturating_mul(line_bytes as u64).saturating_add(HELD_BYTES)
+}
+
+/// The longest line of a request that takes so much memory.
+pub(crate) fn line_within(bytes_max: u64) -> usize {
+    usize::try_from(bytes_max.saturating_sub(HELD_BYTES) / (LINE_TIMES + 2)).unwrap_or(usize::MAX)
+}
+
 /// A line that has arrived, with the memory for it. Its time began then.
 struct Line {
     text: Bytes,

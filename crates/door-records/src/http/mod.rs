@@ -28,6 +28,8 @@ use tokio::time::timeout_at;
 use crate::Door;
 use error::HttpError;
 
+pub(crate) use many::{line_within, memory_bytes};
+
 /// The media type of lines of JSON.
 const LINES: &str = "application/x-ndjson";
 

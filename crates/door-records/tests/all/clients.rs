@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::node;
 use crate::support::python::{self, run};
-use crate::support::{Subject, keyspace, not_run, runtime};
+use crate::support::{Subject, java, keyspace, node, not_run, runtime};
 use records::Mode;
 
 /// A door, and the address of its listener.
@@ -39,6 +38,38 @@ fn ioredis_works() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/ioredis_client.mjs");
     let said = run(Command::new("node").arg(script).arg(folder).arg(address.to_string())).unwrap();
     assert_eq!(said, "ioredis works\n");
+}
+
+#[test]
+fn jedis_works_in_both_versions_of_the_protocol() {
+    let jars = match java::with("jedis-6.2.0") {
+        Ok(jars) => jars,
+        Err(reason) => return not_run("Jedis as a client of records", &reason),
+    };
+    let (_subject, address) = listening();
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/JedisClient.java");
+    let mut client = Command::new("java");
+    // It runs for a moment: optimizing it would take longer than it runs.
+    client.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp"]).arg(jars.join("*"));
+    let said = run(client.arg(program).arg(address.to_string())).unwrap();
+    assert_eq!(said, "RESP2 works\nRESP3 works\n");
+}
+
+#[test]
+#[ignore = "Go builds it for a minute: `cargo xtask proofs` runs it"]
+fn go_redis_works_in_both_versions_of_the_protocol() {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("goredis-client");
+    let mut build = Command::new("go");
+    build.args(["build", "-buildvcs=false", "-o"]).arg(&program).arg(".");
+    build.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/goredis"));
+    // With the Go that is here, and the packages whose digests are known.
+    build.env("GOTOOLCHAIN", "local").env("GOFLAGS", "-mod=readonly");
+    if let Err(reason) = run(&mut build) {
+        return not_run("go-redis as a client of records", &format!("go: {reason}"));
+    }
+    let (_subject, address) = listening();
+    let said = run(Command::new(program).arg(address.to_string())).unwrap();
+    assert_eq!(said, "RESP2 works\nRESP3 works\n");
 }
 
 #[test]

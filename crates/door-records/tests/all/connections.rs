@@ -1,9 +1,12 @@
-//! `CLIENT LIST` and `CLIENT KILL`.
+//! What connections say of themselves, what they learn of others, and how they end them.
 
+use budget::Party;
+use door_records::{Access, Exceeded, Refused, Rights, WrongPassword};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::Subject;
+use crate::support::frame::Frame;
+use crate::support::{Connection, Subject};
 
 /// A connection that is read byte by byte, because it may end.
 struct Raw(TcpStream);
@@ -35,6 +38,104 @@ impl Raw {
     async fn has_ended(mut self) -> bool {
         matches!(self.0.read(&mut [0]).await, Ok(0) | Err(_))
     }
+}
+
+async fn ask(connection: &mut Connection, command: &str) -> String {
+    connection.ask(&command.split(' ').collect::<Vec<_>>()).await.text()
+}
+
+/// Who has sent the right password may read, and nobody else may do anything.
+struct WithPassword;
+
+impl Access for WithPassword {
+    fn rights(&self, password: Option<&[u8]>) -> Result<Rights, WrongPassword> {
+        match password {
+            None => Ok(Rights::default()),
+            Some(b"right") => Ok(Rights { read: true, ..Rights::default() }),
+            Some(_) => Err(WrongPassword),
+        }
+    }
+
+    fn user(&self, password: &[u8]) -> Option<String> {
+        (password == b"right").then(|| "reader".to_owned())
+    }
+
+    fn count(&self, _: &Party) -> Result<(), Exceeded> {
+        Ok(())
+    }
+
+    fn sent(&self, _: &Party, _: u64) {}
+
+    fn refused(&self, _: &Refused<'_>) {}
+}
+
+#[tokio::test]
+async fn hello_with_a_token_is_auth() {
+    const NOBODY: &str = "NOAUTH Authentication required.";
+    let subject = Subject::guarded(Box::new(WithPassword)).await;
+    let mut connection = subject.connect();
+    for (hello, refused) in [
+        ("HELLO 4", "NOPROTO unsupported protocol version"),
+        ("HELLO 1 AUTH any right", "NOPROTO unsupported protocol version"),
+        ("HELLO x", "ERR Protocol version is not an integer or out of range"),
+        ("HELLO 2 AUTH any wrong", "WRONGPASS the password is no access token of this server"),
+        ("HELLO 2 WHAT", "ERR Syntax error in HELLO option"),
+    ] {
+        assert_eq!(ask(&mut connection, hello).await, refused, "{hello}");
+        assert_eq!(ask(&mut connection, "GET a").await, NOBODY, "{hello}");
+    }
+    assert!(ask(&mut connection, "HELLO").await.contains("proto 2 "), "it tells the version that is spoken");
+    assert!(ask(&mut connection, "HELLO 2 SETNAME mine AUTH any right").await.contains("proto 2 "));
+    for (command, answer) in [
+        ("GET a", "nothing"),
+        ("SET a 1", "NOPERM this user has no permissions to run this command"),
+        ("CLIENT GETNAME", "mine"),
+        // What is refused changes nothing.
+        ("HELLO 9 SETNAME other", "NOPROTO unsupported protocol version"),
+        ("AUTH any wrong", "WRONGPASS the password is no access token of this server"),
+        ("CLIENT GETNAME", "mine"),
+        ("GET a", "nothing"),
+        ("RESET", "RESET"),
+        ("GET a", NOBODY),
+        ("AUTH right", "OK"),
+        ("GET a", "nothing"),
+    ] {
+        assert_eq!(ask(&mut connection, command).await, answer, "{command}");
+    }
+    connection.hello("3").await;
+    let Frame::Map(said) = connection.ask(&["HELLO"]).await else { panic!("no map") };
+    assert!(said.iter().any(|(name, value)| name.text() == "proto" && *value == Frame::Integer(3)), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_connection_says_what_it_is_and_reset_forgets_all_but_its_library() {
+    let subject = Subject::start().await;
+    let mut connection = subject.connect();
+    for (command, answer) in [
+        // What clients send first.
+        ("CLIENT SETINFO LIB-NAME mylib", "OK"),
+        ("CLIENT SETINFO lib-ver 1.2", "OK"),
+        ("CLIENT SETINFO WHAT 1", "ERR Unrecognized option"),
+        (
+            "CLIENT MAINT_NOTIFICATIONS ON moving-endpoint-type none",
+            "ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.",
+        ),
+        ("COMMAND DOCS", ""),
+        ("COMMAND DOCS get set", ""),
+        ("AUTH somebody", "OK"),
+        ("CLIENT SETNAME mine", "OK"),
+    ] {
+        assert_eq!(ask(&mut connection, command).await, answer, "{command}");
+    }
+    let told = [ask(&mut connection, "CLIENT INFO").await, ask(&mut subject.connect(), "CLIENT LIST").await];
+    for said in ["name=mine ", "user=somebody resp=2 lib-name=mylib lib-ver=1.2\n"] {
+        assert!(told.iter().all(|told| told.contains(said)), "{said}: {told:?}");
+    }
+    assert_eq!(ask(&mut connection, "RESET").await, "RESET");
+    let told = ask(&mut connection, "CLIENT INFO").await;
+    assert!(told.contains("name= "), "{told}");
+    assert!(told.ends_with("user=default resp=2 lib-name=mylib lib-ver=1.2\n"), "{told}");
+    assert_eq!(ask(&mut connection, "CLIENT GETNAME").await, "nothing");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::counted::Guarded;
+use crate::support::frame::Frame;
 use crate::support::http::get;
 use crate::support::{Connection, Subject, fill, settings};
 use axum::body::{Body, to_bytes};
@@ -76,6 +77,10 @@ async fn a_connection_chooses_its_deadline() {
     faults.next(Kind::Read, STALL);
     let (_, took) = timed(&mut subject.connect(), &["GET", "a"]).await;
     assert!(at_its_deadline(took, DEADLINE), "another connection: {took:?}");
+    assert_eq!(connection.ask(&["RESET"]).await.text(), "RESET");
+    faults.next(Kind::Read, STALL);
+    let (_, took) = timed(&mut connection, &["GET", "a"]).await;
+    assert!(at_its_deadline(took, DEADLINE), "after RESET: {took:?}");
 }
 
 #[tokio::test]
@@ -255,36 +260,25 @@ async fn asked(
 async fn every_command_on_records_ends_by_its_deadline_if_the_store_stalls() {
     let (_subject, faults, mut connection) = stalling().await;
     tokio::time::pause();
-    for command in [
-        "HSET h f 1",
-        "PENATES.HSET h EX 5 FIELDS 1 f 1",
-        "HGET h f",
-        "HDEL h f",
-        "HINCRBY h f 1",
-        "HEXPIRE h 5 FIELDS 1 f",
-        "HTTL h FIELDS 1 f",
-        "HSCAN h 0",
-        "GET t",
-        "SET t 1 EX 5",
-        "GETDEL t",
-        "APPEND t 1",
-        "MSET t 1 u 2",
-        "MGET t u",
-        "DEL t u",
-        "EXISTS t u",
-        "EXPIRE t 5",
-        "TTL t",
-        "PERSIST t",
-        "TYPE t",
-        "SCAN 0",
-        "DBSIZE",
-    ] {
+    let Frame::List(commands) = connection.ask(&["COMMAND"]).await else { panic!("no list of commands") };
+    assert!(commands.len() > 50, "{commands:?}");
+    // As few words as each may have. What they say is looked at once the record is read.
+    let commands = commands.iter().map(|command| {
+        let Frame::List(parts) = command else { panic!("{command:?}") };
+        let Frame::Integer(words) = &parts[1] else { panic!("{command:?}") };
+        let words = usize::try_from(words.unsigned_abs()).unwrap();
+        [vec![parts[0].text()], vec!["x".to_owned(); words - 1]].concat()
+    });
+    let others = ["SCAN 0", "DBSIZE", "WATCH x", "MGET x y", "MSET x 1 y 2", "DEL x y", "EXISTS x y"];
+    let others = others.map(|command| command.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    for command in commands.chain(others) {
         faults.next(Kind::Read, STALL);
-        let words: Vec<&str> = command.split(' ').collect();
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
         let (answer, took) = timed(&mut connection, &words).await;
-        assert!(answer.starts_with("DEADLINE "), "{command}: {answer}");
-        assert!(at_its_deadline(took, DEADLINE), "{command} took {took:?}");
+        assert!(answer.starts_with("DEADLINE "), "{command:?}: {answer}");
+        assert!(at_its_deadline(took, DEADLINE), "{command:?} took {took:?}");
     }
+    connection.ask(&["UNWATCH"]).await;
     for command in ["MULTI", "INCR t", "GET t"] {
         connection.ask(&command.split(' ').collect::<Vec<_>>()).await;
     }
@@ -328,6 +322,55 @@ async fn every_request_over_http_ends_by_its_deadline_if_the_store_stalls() {
     let (status, _, took, answer) = asked(&router, "PUT /records/a", "\"1\"", None).await;
     assert_eq!(status, StatusCode::GATEWAY_TIMEOUT);
     assert!(answer.contains("unknown-outcome") && at_its_deadline(took, DEADLINE), "{answer} after {took:?}");
+}
+
+/// A door to the records `there` and `too`, whose clock stands still. The next write stalls.
+async fn stalling_write() -> (Subject, Arc<Faults>, Connection) {
+    let (subject, faults, mut connection) = stalling().await;
+    connection.ask(&["PENATES.DEADLINE", "60000"]).await;
+    assert_eq!(connection.ask(&["MSET", "there", "1", "too", "2"]).await.text(), "OK");
+    connection.ask(&["RESET"]).await;
+    tokio::time::pause();
+    faults.next(Kind::Run, STALL);
+    (subject, faults, connection)
+}
+
+/// The store may still make it, so each kind has records of its own.
+#[tokio::test]
+async fn every_kind_of_write_is_unknown_at_its_deadline_if_the_store_stalls() {
+    let kinds: [&[&str]; 5] = [
+        &["HSET h f 1"],
+        &["MSET a 1 b 2"],
+        &["DEL there"],
+        &["DEL there too"],
+        &["MULTI", "SET a 1", "GET a", "EXEC"],
+    ];
+    for commands in kinds {
+        let (_subject, _faults, mut connection) = stalling_write().await;
+        let mut last = (String::new(), Duration::ZERO);
+        for command in commands {
+            last = timed(&mut connection, &command.split(' ').collect::<Vec<_>>()).await;
+        }
+        let (answer, took) = last;
+        assert!(answer.starts_with("UNKNOWN "), "{commands:?}: {answer}");
+        assert!(at_its_deadline(took, DEADLINE), "{commands:?} took {took:?}");
+        tokio::time::resume();
+    }
+    let lines = "{\"id\": \"new\", \"text\": \"1\"}\n{\"id\": \"there\", \"delete\": true}\n";
+    for (request, body, status, unknown) in [
+        ("PATCH /records/new", "{\"f\": 1}", StatusCode::GATEWAY_TIMEOUT, 1),
+        ("DELETE /records/there", "", StatusCode::GATEWAY_TIMEOUT, 1),
+        ("POST /records:batchWrite", lines, StatusCode::OK, 2),
+    ] {
+        let (subject, faults, _) = stalling_write().await;
+        // One for each line.
+        (1..unknown).for_each(|_| faults.next(Kind::Run, STALL));
+        let (found, _, took, answer) = asked(&subject.router(), request, body, None).await;
+        assert_eq!(found, status, "{request}: {answer}");
+        assert_eq!(answer.matches("\"kind\":\"unknown-outcome\"").count(), unknown, "{request}: {answer}");
+        assert!(at_its_deadline(took, DEADLINE), "{request} took {took:?}");
+        tokio::time::resume();
+    }
 }
 
 #[tokio::test]

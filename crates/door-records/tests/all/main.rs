@@ -5,6 +5,7 @@
 mod clients;
 mod connections;
 mod counted;
+mod damaged;
 mod deadlines;
 mod expiring;
 mod fast;

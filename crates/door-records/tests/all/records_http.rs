@@ -9,11 +9,15 @@ use crate::support::http::{get, patch, put, send};
 use crate::support::{Subject, keyspace, settings};
 use axum::body::Body;
 use budget::Memory;
-use http::{Method, StatusCode};
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::channel::mpsc;
+use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use store::faults::{Fault, Faults, Kind};
 use store::{Clock, Store, SystemClock};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+use tower::ServiceExt;
 
 macro_rules! over_each_engine {
     ($($test:ident)*) => {
@@ -263,6 +267,36 @@ async fn many_records_are_written_and_read_line_by_line_in_their_order(subject: 
     assert_eq!(get(&other, "/records/r1").await.etag(), get(&router, "/records/r1").await.etag());
 }
 
+/// A client may wait for an answer before it sends the next line.
+#[tokio::test]
+async fn the_answer_to_a_line_comes_while_the_request_still_arrives() {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let subject = Subject::start().await;
+    let router = subject.router();
+    for (path, lines, member) in [
+        ("/records:batchWrite", [json!({"id": "a", "text": "1"}), json!({"id": "b", "text": "2"})], "status"),
+        ("/records:batchGet", [json!("a"), json!("b")], "text"),
+    ] {
+        let (sender, receiver) = mpsc::unbounded::<Result<Bytes, std::io::Error>>();
+        let request = Request::post(path).body(Body::from_stream(receiver)).unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        let mut pieces = response.into_body().into_data_stream();
+        for (line, id) in lines.iter().zip(["a", "b"]) {
+            sender.unbounded_send(Ok(Bytes::from(format!("{line}\n")))).unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"\n") {
+                let piece = timeout(PATIENCE, pieces.next()).await.expect("no answer comes");
+                answer.extend_from_slice(&piece.expect("the response has ended").unwrap());
+            }
+            let answer: Value = serde_json::from_slice(&answer).unwrap();
+            assert!(answer["id"] == id && !answer[member].is_null(), "{path}: {answer}");
+        }
+        drop(sender);
+        assert!(timeout(PATIENCE, pieces.next()).await.unwrap().is_none(), "{path}");
+    }
+}
+
 #[tokio::test]
 async fn a_request_that_stalls_is_504_at_its_deadline() {
     let mut faults = None;
@@ -288,7 +322,7 @@ async fn a_request_that_stalls_is_504_at_its_deadline() {
     assert_eq!(timed(Method::GET, Body::empty()).await, "deadline");
     faults.next(Kind::Run, stall);
     assert_eq!(timed(Method::PUT, Body::from("{\"a\":\"b\"}")).await, "unknown-outcome");
-    let unfinished = Body::from_stream(futures::stream::pending::<Result<bytes::Bytes, std::io::Error>>());
+    let unfinished = Body::from_stream(futures::stream::pending::<Result<Bytes, std::io::Error>>());
     assert_eq!(timed(Method::PATCH, unfinished).await, "deadline");
     for wrong in ["0", "x", "-1", "99999999"] {
         let refused = send(&router, Method::GET, "/records/a", &[("penates-deadline", wrong)], Body::empty()).await;

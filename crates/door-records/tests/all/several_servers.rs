@@ -1,15 +1,28 @@
 //! The door over a Cassandra keyspace that several servers share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::frame::Frame;
 use crate::support::{Connection, Subject, keyspace, runtime};
 use futures::future::join_all;
+use records::Mode;
+use store::{Clock, SystemClock, UnixMillis};
+use store_cassandra::CassandraOptions;
 
 /// Two servers of one keyspace; `None` if no node can be started, which was reported.
 async fn two_servers() -> Option<[Subject; 2]> {
     let options = keyspace().await?;
     Some([Subject::on_cassandra(options.clone()).await, Subject::on_cassandra(options).await])
+}
+
+/// A clock that is a minute behind.
+struct Behind;
+
+impl Clock for Behind {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(SystemClock.now().0 - 60_000)
+    }
 }
 
 /// Adds one again and again. Returns how many answers there were, and how many were unknown.
@@ -42,8 +55,15 @@ fn servers_that_change_one_record_at_once_lose_no_change() {
 #[test]
 fn what_has_expired_is_seen_on_no_server_and_can_be_made_again_on_each() {
     runtime().block_on(async {
-        let Some([one, other]) = two_servers().await else { return };
+        let Some(options) = keyspace().await else { return };
+        let options = CassandraOptions { clock_skew_max: Some(Duration::from_secs(600)), ..options };
+        let one = Subject::on_cassandra(options.clone()).await;
+        let other = Subject::with_clock(options, Mode::Atomic, Arc::new(Behind)).await;
         let (mut one, mut other) = (one.connect(), other.connect());
+        // Its own clock would set a time that has passed for others.
+        assert_eq!(other.ask(&["SET", "c", "here", "PX", "55000"]).await.text(), "OK");
+        assert_eq!(one.ask(&["GET", "c"]).await.text(), "here");
+        assert_eq!(one.ask(&["DEL", "c"]).await.text(), "1");
         assert_eq!(one.ask(&["SET", "a", "first", "PX", "1"]).await.text(), "OK");
         assert_eq!(one.ask(&["HSET", "b", "stays", "1", "goes", "2"]).await.text(), "2");
         assert_eq!(one.ask(&["HPEXPIRE", "b", "1", "FIELDS", "1", "goes"]).await.text(), "1");

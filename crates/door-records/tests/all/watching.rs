@@ -1,8 +1,14 @@
 //! `WATCH`: transactions that happen only if records are as they were.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use crate::support::frame::Frame;
-use crate::support::{Connection, Peer, Subject, keyspace, runtime};
+use crate::support::{Connection, Peer, Subject, fill, keyspace, runtime, settings};
+use budget::Memory;
 use futures::future::join_all;
+use store::Store;
+use store::faults::{Fault, Faults, Kind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The commands of two connections to one server, in order.
@@ -165,4 +171,50 @@ fn what_cannot_be_watched_is_refused() {
         let refused = connection.ask(&["WATCH", "a"]).await;
         assert!(matches!(&refused, Frame::Error(error) if error == "ERR WATCH inside MULTI is not allowed"));
     });
+}
+
+/// A client that sends all of a transaction at once does not wait for the answer to `WATCH`.
+#[tokio::test]
+async fn a_transaction_does_not_happen_if_its_watch_was_refused() {
+    const PREVIOUS: &str = "EXECABORT Transaction discarded because of previous errors.";
+    let mut faults = None;
+    let wrap = |store: Arc<dyn Store>| {
+        let wrapped = Arc::new(Faults::new(store));
+        faults = Some(wrapped.clone());
+        wrapped as Arc<dyn Store>
+    };
+    let memory = Memory::new(1 << 20);
+    let settings = door_records::Settings { deadline: Duration::from_millis(50), ..settings() };
+    let subject = Subject::wrapped(wrap, memory.clone(), settings).await;
+    let (mut connection, faults) = (subject.connect(), faults.unwrap());
+    let ids: Vec<String> = (0..65).map(|number| format!("id{number}")).collect();
+    let many: Vec<&str> = std::iter::once("WATCH").chain(ids.iter().map(String::as_str)).collect();
+    let one = ["WATCH", "a"];
+    tokio::time::pause();
+    for (refusal, watch, fault) in [
+        ("DEADLINE ", &one[..], Some(Fault::Delay(Duration::from_secs(3_600)))),
+        ("OVERLOADED ", &one, Some(Fault::Overloaded)),
+        ("ERR ", &one, Some(Fault::Unavailable)),
+        ("OVERLOADED there is no memory to watch", &many[..65], None),
+        ("ERR a connection watches at most 64 keys", &many, None),
+    ] {
+        let held = if refusal.contains("memory") { fill(&memory) } else { Vec::new() };
+        fault.into_iter().for_each(|fault| faults.next(Kind::Read, fault));
+        let answers = connection.ask_all(&[watch, &["MULTI"], &["SET", "a", "1"], &["EXEC"]]).await;
+        drop(held);
+        let answers: Vec<String> = answers.iter().map(Frame::text).collect();
+        assert!(answers[0].starts_with(refusal), "{answers:?}");
+        assert_eq!(answers[1..], ["OK", "QUEUED", PREVIOUS], "{refusal}");
+        assert_eq!(connection.ask(&["EXISTS", "a"]).await, Frame::Integer(0), "{refusal}");
+    }
+    // `UNWATCH` says that the client goes on without it. What Redis refuses too breaks nothing off.
+    tokio::time::resume();
+    connection.ask(&["PENATES.DEADLINE", "60000"]).await;
+    faults.next(Kind::Read, Fault::Unavailable);
+    let not_broken: [&[&[&str]]; 2] = [&[&one, &["UNWATCH"]], &[&["WATCH"]]];
+    for sent in not_broken {
+        assert!(matches!(connection.ask_all(sent).await[0], Frame::Error(_)), "{sent:?}");
+        let answers = connection.ask_all(&[&["MULTI"], &["SET", "a", "1"], &["EXEC"]]).await;
+        assert_eq!(answers[2].text(), "OK", "{sent:?}");
+    }
 }

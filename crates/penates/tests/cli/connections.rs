@@ -197,6 +197,56 @@ async fn ten_thousand_connections_of_records_half_of_them_within_a_request_keep_
 }
 
 #[tokio::test]
+async fn a_million_commands_of_a_client_that_does_not_read_yet_take_little_memory() {
+    const PAIRS: usize = 500_000;
+    const VALUE_BYTES: usize = 8 << 10;
+    // So many pairs of answers are read afterwards.
+    const READ: usize = 2_000;
+    // All answers would take four gigabytes, and all commands as requests a hundred megabytes.
+    const MORE_BYTES_MAX: u64 = 32 << 20;
+    let store = TestStore::vacant();
+    let served = store.serve(&[
+        "--records-listen",
+        "127.0.0.1:0",
+        "--set=auth.write=open",
+        // Longer than it takes to read these answers, on any machine.
+        "--set=records.deadline=1min",
+        // The writes of one record follow each other, and each would wait for the disk.
+        "--set=records.durability=every 1s",
+    ]);
+    let address = served.records_address();
+    let (value, mut other) = ("x".repeat(VALUE_BYTES), TcpStream::connect(&address).await.unwrap());
+    assert_eq!(answer(&mut other, format!("SET a {value}\r\n").as_bytes()).await, "+OK");
+    let before = served.peak_memory_bytes();
+    let mut stream = TcpStream::connect(&address).await.unwrap();
+    let (commands, mut sent) = (b"SET b 1\r\nGET a\r\n".repeat(PAIRS), 0);
+    // The server takes no more, because nobody reads what it has answered, or has taken all.
+    while let Ok(written) = tokio::time::timeout(10 * POLL, stream.write(&commands[sent..])).await {
+        sent += written.unwrap();
+        if sent == commands.len() {
+            break;
+        }
+    }
+    assert_eq!(answer(&mut other, b"EXISTS a\r\n").await, ":1");
+    let expected = format!("+OK\r\n${VALUE_BYTES}\r\n{value}\r\n");
+    let mut pair = vec![0; expected.len()];
+    let read = async {
+        for number in 0..READ {
+            stream.read_exact(&mut pair).await.unwrap();
+            assert!(pair == expected.as_bytes(), "pair {number}: {}", String::from_utf8_lossy(&pair[..100]));
+        }
+    };
+    tokio::time::timeout(PATIENCE, read).await.expect("the answers stop");
+    let more = served.peak_memory_bytes() - before;
+    println!("{more} bytes while {sent} bytes of commands were sent");
+    assert!(more <= MORE_BYTES_MAX, "{more} bytes");
+    drop(stream);
+    assert_eq!(answer(&mut other, b"EXISTS b\r\n").await, ":1");
+    let (code, said) = served.stop("TERM");
+    assert_eq!(code, 0, "{said}");
+}
+
+#[tokio::test]
 async fn with_few_descriptors_silent_clients_give_way_to_waiting_ones_and_the_server_goes_on() {
     let store = TestStore::with(&[SMALL]);
     let serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--set=auth.write=open"]);

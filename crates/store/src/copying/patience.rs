@@ -13,9 +13,9 @@ const PAUSE_FIRST: Duration = Duration::from_millis(50);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// A call that sees every finished write.
+/// A call that sees every finished write. A copy reads everything once.
 pub(super) fn call() -> Call {
-    Call::new(Class::Content, Deadline::within(CALL_MAX)).strong()
+    Call::new(Class::Content, Deadline::within(CALL_MAX)).strong().once()
 }
 
 /// How often a call that fails for a passing reason is tried.

@@ -6,6 +6,7 @@ pub mod commands;
 pub mod counts;
 pub mod frame;
 pub mod http;
+pub mod java;
 pub mod node;
 pub mod python;
 pub mod stores;
@@ -202,6 +203,11 @@ impl Subject {
             }
         });
         address
+    }
+
+    /// How many commands and requests met damage.
+    pub fn damage_found(&self) -> u64 {
+        self.door.damage_found()
     }
 
     /// The same records over HTTP.

@@ -34,6 +34,7 @@ pub fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| error.to_string())?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        // Maven prints its errors as its output.
+        false => Err(String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()),
     }
 }

@@ -3,10 +3,11 @@
 
 use bytes::Bytes;
 use clap::Args;
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use http::header::{ACCEPT, HeaderName};
 use http::{Method, Request, Response};
 use humantime::Duration;
+use indicatif::ProgressBar;
 use serde_json::Value;
 
 use super::LINES;
@@ -60,11 +61,38 @@ impl Asking {
         client::json(self.ask(Method::GET, path, (ACCEPT, "application/json"), Bytes::new()).await?).await
     }
 
-    /// A GET of lines, as they arrive.
+    /// A GET of lines, as they arrive. The progress shows how many were taken.
     pub async fn lines(
         &self,
         path: &str,
+        bar: &ProgressBar,
     ) -> Result<impl Stream<Item = Result<String, ClientError>> + use<>, ClientError> {
-        Ok(client::lines(self.ask(Method::GET, path, (ACCEPT, LINES), Bytes::new()).await?))
+        let lines = client::lines(self.ask(Method::GET, path, (ACCEPT, LINES), Bytes::new()).await?);
+        Ok(counted(lines, bar.clone()))
+    }
+}
+
+/// Lines that the progress counts.
+fn counted<S: Stream<Item = Result<String, ClientError>>>(lines: S, bar: ProgressBar) -> impl Stream<Item = S::Item> {
+    lines.inspect(move |line| bar.inc(u64::from(line.is_ok())))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::progress::{self, drawn::Drawn};
+
+    #[tokio::test]
+    async fn lines_that_are_taken_are_shown() {
+        let bar = progress::records();
+        let drawn = Drawn::of(&bar);
+        assert!(drawn.now(&bar).contains(" 0 records"), "{}", drawn.now(&bar));
+        let lines = futures::stream::iter(["a", "b", "c"].map(|line| Ok(line.to_owned())));
+        let mut lines = counted(lines, bar.clone());
+        for count in 1..=3 {
+            lines.next().await.unwrap().unwrap();
+            assert!(drawn.now(&bar).contains(&format!(" {count} records")), "{}", drawn.now(&bar));
+        }
     }
 }

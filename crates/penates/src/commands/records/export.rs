@@ -59,12 +59,12 @@ fn columns(args: &ExportArgs) -> impl Iterator<Item = &str> {
 
 async fn export(asking: Asking, args: &ExportArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
-    let bar = progress::records();
+    let bar = progress::printed_records();
     if args.format == Format::Csv {
         output.bytes(&csv_line(columns(args))?)?;
     }
     let (mut left_out, mut expiries) = (0_u64, 0);
-    let mut lines = std::pin::pin!(asking.lines(&listing(args.pattern.as_deref(), true)).await?);
+    let mut lines = std::pin::pin!(asking.lines(&listing(args.pattern.as_deref(), true), &bar).await?);
     while let Some(line) = lines.next().await {
         let line = line?;
         let value: Value = serde_json::from_str(&line)?;
@@ -73,7 +73,7 @@ async fn export(asking: Asking, args: &ExportArgs) -> anyhow::Result<()> {
             // A record that has no form in JSON is a line that says so.
             _ if value.get("kind").is_some() => {
                 left_out += 1;
-                note!("left out: {}: {}", value[ID], value["detail"]);
+                bar.suspend(|| note!("left out: {}: {}", value[ID], value["detail"]));
             }
             Format::Ndjson => output.line(line)?,
             Format::Csv => match row() {
@@ -83,11 +83,10 @@ async fn export(asking: Asking, args: &ExportArgs) -> anyhow::Result<()> {
                 }
                 None => {
                     left_out += 1;
-                    note!("left out: {}: CSV has no form for it", value[ID]);
+                    bar.suspend(|| note!("left out: {}: CSV has no form for it", value[ID]));
                 }
             },
         }
-        bar.inc(1);
     }
     bar.finish_and_clear();
     output.finish()?;

@@ -224,3 +224,27 @@ async fn write(asking: &Asking, mut batch: Batch, bar: &ProgressBar) -> anyhow::
         batch = batch.behind(answered);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::progress::drawn::Drawn;
+
+    #[test]
+    fn the_bytes_that_are_read_of_all_bytes_are_shown() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        // More than is read at once.
+        let line = format!("{{\"id\": \"{}\"}}\n", "x".repeat(600));
+        std::fs::write(file.path(), line.repeat(500)).unwrap();
+        let (bar, source) = opened(file.path()).unwrap();
+        let drawn = Drawn::of(&bar);
+        let of_all = "/305.50 kB";
+        assert!(drawn.now(&bar).contains(&format!("0 B{of_all}")), "{}", drawn.now(&bar));
+        let mut lines = lines_of(Format::Ndjson, source, line.len()).unwrap();
+        lines.next().unwrap().unwrap().unwrap();
+        assert!((1..305_500).contains(&bar.position()), "{}", bar.position());
+        assert_eq!(lines.count(), 499);
+        assert!(drawn.now(&bar).contains(&format!("305.50 kB{of_all}")), "{}", drawn.now(&bar));
+    }
+}

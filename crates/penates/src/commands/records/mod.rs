@@ -24,6 +24,7 @@ use crate::cli::{OutputArgs, ReachArgs, WriteArgs};
 use crate::client;
 use crate::exit::CliError;
 use crate::output::Output;
+use crate::progress;
 use crate::reach::Reached;
 
 /// The media type of lines of JSON.
@@ -214,7 +215,8 @@ async fn scan(args: ScanArgs) -> anyhow::Result<()> {
 
 async fn list(asking: Asking, args: &ScanArgs) -> anyhow::Result<()> {
     let mut output = Output::stdout();
-    let mut lines = std::pin::pin!(asking.lines(&listing(args.pattern.as_deref(), false)).await?);
+    let bar = progress::printed_records();
+    let mut lines = std::pin::pin!(asking.lines(&listing(args.pattern.as_deref(), false), &bar).await?);
     while let Some(line) = lines.next().await {
         let line = line?;
         if args.output.json {
@@ -226,5 +228,6 @@ async fn list(asking: Asking, args: &ScanArgs) -> anyhow::Result<()> {
             other => output.json(other)?,
         }
     }
+    bar.finish_and_clear();
     output.finish()
 }
