@@ -1,6 +1,5 @@
 //! The auditor: how fast it reads, beside the digest that it computes, and what it costs readers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -14,11 +13,14 @@ use crate::rig::client::{Client, Request};
 use crate::rig::figures::{Figures, Goal};
 use crate::rig::load::closed;
 use crate::rig::page_cache;
+use crate::rig::work::{Corpus, Work, segment};
 
 /// The binaries that are audited.
 const BINARIES: usize = 64;
 /// Connections that read them.
 const CONNECTIONS: usize = 8;
+/// The share of what clients read that has to be in memory after a pass, of that before.
+const KEPT: Goal = Goal::AtLeast(0.9);
 /// How long a pass may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// The pause between two looks at the auditor.
@@ -37,12 +39,22 @@ const OLDEST: &str = "penates_fixity_oldest_check_seconds";
 const BLOCKS: &str = "penates_embedded_block_reads_total{";
 /// Its label for those that were in no cache of the server.
 const FROM_FILES: &str = "source=\"file\"";
+/// Its label for those that were in one.
+const FROM_MEMORY: &str = "source=\"cache\"";
+/// The cache of a server with volumes. Most of it is for them.
+const SMALL_CACHE: &str = "store.cache=16MiB";
+/// Volumes whose rows take several times as many bytes.
+const VOLUMES: u64 = 500;
+/// Pages that clients read again and again, each of another volume. What they need fits in the
+/// cache.
+const HOT: u64 = 40;
 
 /// Measures it.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     for _ in 0..bench.settings.repetitions {
         measure(bench, &mut figures)?;
+        measure_volumes(bench, &mut figures)?;
     }
     Ok(figures)
 }
@@ -64,21 +76,83 @@ fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> {
     }
     let digest = digest_rate(&piece, pieces * BINARIES / 4);
     let disk = disk_rate(&folder)?;
-    let rate = first_pass(bench, &folder, (pieces * BINARIES * piece.len()) as f64, figures)?;
+    let resources: Vec<Request> = (0..bench.settings.resources).map(|n| Request::get(&format!("/rest/r{n}"))).collect();
+    let rate = first_pass(bench, &folder, &resources, (pieces * BINARIES * piece.len()) as f64, figures)?;
     figures.report("SHA-256 alone", "MB/s", digest / 1e6);
     figures.report("the disk alone", "MB/s", disk / 1e6);
     figures.report("the auditor without a limit", "MB/s", rate / 1e6);
     let share = rate / digest.min(disk);
     figures.hold("the auditor, of the slower of both", "times", Goal::AtLeast(0.7), share);
 
-    let at_rest = read(bench, &over(bench, &folder, &[OFF])?)?;
-    figures.report("reading at rest: p99", "ms", at_rest);
+    beside(bench, &folder, &resources, ["reading", "p99"], &[], figures)
+}
+
+/// Pages of volumes whose rows take several times the cache of their server.
+fn measure_volumes(bench: &Bench, figures: &mut Figures) -> Result<()> {
+    let folder = tempfile::Builder::new().prefix("audited-").tempdir_in(bench.folder())?;
+    drop(over(bench, &folder, &[OFF])?);
+    let corpus = Corpus { volumes: VOLUMES, pages_per_volume: None, seed: 1 };
+    let store = folder.path().join("data");
+    Work::new(bench.folder(), bench.penates.clone())?.fill(&corpus, &store.to_string_lossy())?;
+    let page = |n| Request::get(&format!("/volumes/{}/pages/1", segment(&corpus.id(n * (VOLUMES / HOT)))));
+    let pages: Vec<Request> = (0..HOT).map(page).collect();
+    pages_after_a_pass(bench, &folder, &pages, figures)?;
+    beside(bench, &folder, &pages, ["pages", "p99 of pages"], &[SMALL_CACHE], figures)
+}
+
+/// The first pass of a store. Nobody reads pages meanwhile. So what clients read before is in
+/// memory afterwards only if the auditor leaves it there.
+fn pages_after_a_pass(bench: &Bench, folder: &TempDir, pages: &[Request], figures: &mut Figures) -> Result<()> {
+    let subject = over(bench, folder, &[before_a_pass(bench).as_str(), UNLIMITED, SMALL_CACHE])?;
+    read(bench, &subject, pages)?;
+    let p99_before = read(bench, &subject, pages)?;
+    let [memory_before, files_before] = once(&subject, pages)?;
+    wait(&subject, |metrics| metric(metrics, OLDEST).is_finite())?;
+    let [memory, files] = once(&subject, pages)?;
+    let p99 = read(bench, &subject, pages)?;
+    figures.report("pages before a pass: p99", "ms", p99_before);
+    figures.report("pages after a pass: p99", "ms", p99);
+    figures.report("pages before a pass: blocks of rows from files", "blocks", files_before);
+    figures.report("pages after a pass: blocks of rows from files", "blocks", files);
+    let share = |memory: f64, files: f64| memory / (memory + files);
+    let kept = share(memory, files) / share(memory_before, files_before);
+    figures.hold("share of the blocks of pages from memory after a pass, of that before", "times", KEPT, kept);
+    Ok(())
+}
+
+/// Fetches each page once. Returns how many blocks of rows came from memory, and from files.
+fn once(subject: &Subject, pages: &[Request]) -> Result<[f64; 2]> {
+    let found = || -> Result<[f64; 2]> {
+        let metrics = wait(subject, |_| true)?;
+        Ok([FROM_MEMORY, FROM_FILES].map(|source| blocks(&metrics, source)))
+    };
+    let [memory, files] = found()?;
+    let mut client = Client::connect(subject.address)?;
+    for page in pages {
+        client.fetch(page)?;
+    }
+    let [memory_after, files_after] = found()?;
+    Ok([memory_after - memory, files_after - files])
+}
+
+/// The p99 of requests at rest, and beside the auditor. `reading` and `p99` name them in the
+/// figures.
+fn beside(
+    bench: &Bench,
+    folder: &TempDir,
+    requests: &[Request],
+    [reading, p99]: [&str; 2],
+    more: &[&str],
+    figures: &mut Figures,
+) -> Result<()> {
+    let at_rest = read(bench, &over(bench, folder, &[more, &[OFF]].concat())?, requests)?;
+    figures.report(format!("{reading} at rest: p99"), "ms", at_rest);
     for (what, limit) in [("at its default rate", "fixity.rate=8MiB"), ("without a limit", UNLIMITED)] {
-        let subject = over(bench, &folder, &[AT_ONCE, limit])?;
+        let subject = over(bench, folder, &[more, &[AT_ONCE, limit]].concat())?;
         wait(&subject, |metrics| metric(metrics, BYTES) > 0.0)?;
-        let audited = read(bench, &subject)?;
-        figures.report(format!("reading beside the auditor {what}: p99"), "ms", audited);
-        let name = format!("p99 beside the auditor {what}, of that at rest");
+        let audited = read(bench, &subject, requests)?;
+        figures.report(format!("{reading} beside the auditor {what}: p99"), "ms", audited);
+        let name = format!("{p99} beside the auditor {what}, of that at rest");
         match limit {
             UNLIMITED => figures.report(name, "times", audited / at_rest),
             _ => figures.hold(name, "times", Goal::AtMost(1.5), audited / at_rest),
@@ -87,20 +161,29 @@ fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
+/// A server begins its first pass so long after its start, which is after it was read twice.
+fn before_a_pass(bench: &Bench) -> String {
+    format!("fixity.every={}s", 3 * bench.duration().as_secs() + 2)
+}
+
 /// The first pass of a store. One server reads small resources before it and after it: their rows
 /// may not be in its caches any more, because the auditor has read everything. Returns the rate of
 /// the pass.
-fn first_pass(bench: &Bench, folder: &TempDir, large_bytes: f64, figures: &mut Figures) -> Result<f64> {
-    // A server begins its first pass so long after its start, which is after it was read twice.
-    let every = format!("fixity.every={}s", 3 * bench.duration().as_secs() + 2);
-    let subject = over(bench, folder, &[every.as_str(), UNLIMITED])?;
+fn first_pass(
+    bench: &Bench,
+    folder: &TempDir,
+    resources: &[Request],
+    large_bytes: f64,
+    figures: &mut Figures,
+) -> Result<f64> {
+    let subject = over(bench, folder, &[before_a_pass(bench).as_str(), UNLIMITED])?;
     // The first time it fills the caches.
-    read(bench, &subject)?;
-    let before = read(bench, &subject)?;
+    read(bench, &subject, resources)?;
+    let before = read(bench, &subject, resources)?;
     let rate = pass_rate(&subject, large_bytes)?;
     let ended = wait(&subject, |metrics| metric(metrics, OLDEST).is_finite())?;
-    let after = read(bench, &subject)?;
-    let from_files = blocks_from_files(&wait(&subject, |_| true)?) - blocks_from_files(&ended);
+    let after = read(bench, &subject, resources)?;
+    let from_files = blocks(&wait(&subject, |_| true)?, FROM_FILES) - blocks(&ended, FROM_FILES);
     figures.report("reading before a pass: p99", "ms", before);
     figures.report("reading after a pass: p99", "ms", after);
     figures.report("reading after a pass: blocks of rows from files", "blocks", from_files);
@@ -164,9 +247,9 @@ fn wait(subject: &Subject, is_so: impl Fn(&str) -> bool) -> Result<String> {
     }
 }
 
-/// Blocks of rows that the server has read from files, in all lanes.
-fn blocks_from_files(metrics: &str) -> f64 {
-    let lines = metrics.lines().filter(|line| line.starts_with(BLOCKS) && line.contains(FROM_FILES));
+/// Blocks of rows that the server found in a source, in all lanes.
+fn blocks(metrics: &str, source: &str) -> f64 {
+    let lines = metrics.lines().filter(|line| line.starts_with(BLOCKS) && line.contains(source));
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
@@ -176,13 +259,11 @@ fn metric(metrics: &str, name: &str) -> f64 {
     value.unwrap_or(f64::NAN)
 }
 
-/// Reads small resources. Returns the p99 in milliseconds.
-fn read(bench: &Bench, subject: &Subject) -> Result<f64> {
-    let next = AtomicU64::new(0);
-    let request = |_| {
-        let n = next.fetch_add(1, Ordering::Relaxed) % bench.settings.resources;
-        Request::get(&subject.path(&format!("r{n}"))).bytes()
-    };
+/// Sends requests in turn. Returns the p99 in milliseconds.
+fn read(bench: &Bench, subject: &Subject, requests: &[Request]) -> Result<f64> {
+    let requests: Vec<Vec<u8>> = requests.iter().map(Request::bytes).collect();
+    let mut next = requests.iter().cycle();
+    let request = |_| next.next().map_or(&[][..], Vec::as_slice);
     let load = closed(subject.address, CONNECTIONS, bench.duration(), request).context("reading")?;
     Ok(load.times().p99_ms)
 }

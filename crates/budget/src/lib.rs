@@ -2,12 +2,15 @@
 //!
 //! Files in reading order: `shares.rs` divides an amount among parties; `memory.rs` is the budget
 //! of memory that clients make the server hold; `machine.rs` says how much memory there is;
-//! `turns.rs` says whose turn is next; `pace.rs` limits what background work reads.
+//! `size.rs` and `size_or_auto.rs` say how settings have sizes; `turns.rs` says whose turn is next;
+//! `pace.rs` limits what background work reads.
 
 mod machine;
 mod memory;
 mod pace;
 mod shares;
+pub mod size;
+pub mod size_or_auto;
 mod turns;
 
 pub use machine::{part_of_memory, usable_memory};

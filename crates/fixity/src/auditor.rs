@@ -63,6 +63,7 @@ pub enum Step {
 
 /// The auditor of one server.
 pub struct Auditor {
+    /// It is for a caller that reads everything once.
     pub(crate) library: Library,
     options: FixityOptions,
     /// The number of this server.
@@ -86,7 +87,7 @@ impl Auditor {
         let server = library.heads.surroundings().random.bytes();
         let pace = Pace::new(options.bytes_per_second);
         Arc::new(Self {
-            library,
+            library: library.once(),
             options,
             server,
             pace,

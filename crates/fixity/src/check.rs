@@ -7,7 +7,7 @@ use heads::{ObjectsError, ObjectsResult, RevisionId, keys};
 use jiff::Timestamp;
 use library::Library;
 use repository::{Part, ResourceError, ResourcePath};
-use volumes::damage::WHOLE_VOLUME;
+use volumes::VolumePart;
 
 use crate::state::{Finding, Tally};
 
@@ -20,10 +20,13 @@ const EARLIER: &str = "earlier versions";
 /// The most parts that a finding names.
 const PARTS_MAX: usize = 5;
 
-/// The most bytes of how damage was noticed.
-const DETAIL_BYTES_MAX: usize = 200;
+/// The most bytes of a part: its name, and how damage was noticed.
+const PART_BYTES_MAX: usize = 216;
 
-const _: () = assert!(PARTS_MAX * (DETAIL_BYTES_MAX + 20) + 20 == library::bounds::FIXITY_FINDING_BYTES);
+/// Bytes of the lengths of both.
+const LENGTHS_BYTES: usize = 4;
+
+const _: () = assert!(PARTS_MAX * (PART_BYTES_MAX + LENGTHS_BYTES) + 20 == library::bounds::FIXITY_FINDING_BYTES);
 
 /// What a check found.
 pub(crate) struct Checked {
@@ -55,18 +58,17 @@ async fn volume(library: &Library, id: &VolumeId, pace: &Pace) -> ObjectsResult<
         verified => Some(verified?),
     };
     let is_head_damaged = current.as_ref().is_some_and(|current| current.revision == RevisionId::ZERO);
-    let name = |member| if member == WHOLE_VOLUME { String::new() } else { format!("member {member}") };
+    let name = |part: &VolumePart| if *part == VolumePart::Whole { String::new() } else { part.to_string() };
     let mut found = Found { tally: Tally { volumes: current.is_some().into(), ..Tally::default() }, parts: Vec::new() };
     found.bytes(current.as_ref().map_or(0, |current| current.bytes));
-    found
-        .add(current.into_iter().flat_map(|current| current.damaged), |damaged| (name(damaged.member), damaged.detail));
+    found.add(current.into_iter().flat_map(|current| current.damaged), |damaged| (name(&damaged.part), damaged.detail));
     if is_head_damaged {
         return Ok(found.checked(library));
     }
     match library.volumes.verify_versions(id, pace).await {
         Ok(earlier) => {
             found.bytes(earlier.bytes);
-            found.add(earlier.damaged, |(version, damaged)| (of(version, &name(damaged.member)), damaged.detail));
+            found.add(earlier.damaged, |(version, damaged)| (of(version, &name(&damaged.part)), damaged.detail));
         }
         Err(error) if error.is_damage() => found.parts.push((EARLIER.to_owned(), error.to_string())),
         Err(error) => return Err(error),
@@ -168,8 +170,9 @@ impl Checked {
 pub(crate) fn finding(library: &Library, is_damaged: bool, mut parts: Vec<(String, String)>) -> Finding {
     let more = u32::try_from(parts.len().saturating_sub(PARTS_MAX)).unwrap_or(u32::MAX);
     parts.truncate(PARTS_MAX);
-    for (_, detail) in &mut parts {
-        detail.truncate(detail.floor_char_boundary(DETAIL_BYTES_MAX));
+    for (name, detail) in &mut parts {
+        name.truncate(name.floor_char_boundary(PART_BYTES_MAX));
+        detail.truncate(detail.floor_char_boundary(PART_BYTES_MAX - name.len()));
     }
     Finding { at: library.heads.now(), is_damaged, parts, more }
 }

@@ -83,7 +83,7 @@ pub struct Finding {
     pub at: UnixMillis,
     /// Whether it is damaged; otherwise it could not be read.
     pub is_damaged: bool,
-    /// The damaged parts (`description`, `bytes`, the place of a page, empty for all of it), each
+    /// The damaged parts (`description`, `bytes`, `page 21 (printed 7)`, empty for all of it), each
     /// with how the damage was noticed; not all of them if there are many.
     pub parts: Vec<(String, String)>,
     /// How many more there are.

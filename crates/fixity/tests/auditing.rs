@@ -3,6 +3,8 @@
 
 #[path = "auditing/failures.rs"]
 mod failures;
+#[path = "auditing/once.rs"]
+mod once;
 #[path = "auditing/passes.rs"]
 mod passes;
 #[path = "auditing/past.rs"]

@@ -16,8 +16,8 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use store::lifecycle::{self, ToCondemn, ToDelete};
 use store::{
-    Call, Condition, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, NewRow, Outcome,
-    Stamp, Step, StoreError, StoreResult, Table,
+    Call, Class, Condition, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, NewRow,
+    Outcome, Stamp, Step, StoreError, StoreResult, Table,
 };
 use tokio::fs::{self, File};
 use tokio::io::AsyncWriteExt;
@@ -45,8 +45,13 @@ impl EmbeddedStore {
         deadline: Deadline,
         id: ContentId,
     ) -> StoreResult<Option<(Stamp, ContentHeader)>> {
+        self.header_of(Call::new(Class::Content, deadline), id).await
+    }
+
+    /// The same for a call.
+    pub(crate) async fn header_of(&self, call: Call, id: ContentId) -> StoreResult<Option<(Stamp, ContentHeader)>> {
         let now = self.now();
-        let found = self.read(deadline, Table::Contents.lane(), move |view| header_in(view, id, now)).await?;
+        let found = self.read_of(call, Table::Contents.lane(), move |view| header_in(view, id, now)).await?;
         Ok(found.map(|(stamp, mut header)| {
             if header.state == ContentState::Uploading && !self.uploads.lock().contains(&id) {
                 header.lease_until = header.lease_until.min(now);
@@ -107,7 +112,7 @@ impl EmbeddedStore {
         id: ContentId,
         range: Range<u64>,
     ) -> StoreResult<Option<ContentStream>> {
-        let Some(sealed) = self.sealed(call.deadline, id, range.start).await? else { return Ok(None) };
+        let Some(sealed) = self.sealed(call, id, range.start).await? else { return Ok(None) };
         let range = range.start.min(sealed.len)..range.end.min(sealed.len);
         let database = self.database()?;
         let path = path(&database.folder.contents(), id);
@@ -116,7 +121,7 @@ impl EmbeddedStore {
             Ok(file) => file.into_std().await,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 // Removed since the header was read, or lost.
-                return match self.sealed(call.deadline, id, range.start).await? {
+                return match self.sealed(call, id, range.start).await? {
                     Some(_) => Err(corrupt(id, "its file is missing")),
                     None => Ok(None),
                 };
@@ -141,7 +146,7 @@ impl EmbeddedStore {
     }
 
     /// A sealed content, with the checksums of the block that holds the byte at `from`.
-    async fn sealed(&self, deadline: Deadline, id: ContentId, from: u64) -> StoreResult<Option<Sealed>> {
+    async fn sealed(&self, call: Call, id: ContentId, from: u64) -> StoreResult<Option<Sealed>> {
         let now = self.now();
         let read = move |view: &View<'_>| {
             let header = header_in(view, id, now)?.map(|(_, header)| header);
@@ -152,7 +157,7 @@ impl EmbeddedStore {
             };
             Ok(Some(Sealed { len: header.len, sums }))
         };
-        self.read(deadline, Table::Contents.lane(), read).await
+        self.read_of(call, Table::Contents.lane(), read).await
     }
 
     pub(crate) async fn condemn(&self, deadline: Deadline, id: ContentId) -> StoreResult<bool> {

@@ -190,6 +190,17 @@ impl EmbeddedStore {
         blocking(deadline, move || read(&database.tables.of(lane)?.view())).await
     }
 
+    /// Reads for a call from a consistent view of a lane, on a thread that may block.
+    pub(crate) async fn read_of<T: Send + 'static>(
+        &self,
+        call: Call,
+        lane: Lane,
+        read: impl FnOnce(&View<'_>) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let database = self.database()?;
+        blocking(call.deadline, move || read(&database.tables.of(lane)?.view_of(call.is_once))).await
+    }
+
     /// Reads few rows, or more of at most `bytes_max` bytes, from a consistent view of a lane: on
     /// the caller's thread if that is advisable, or else on one that may block.
     async fn read_few<T: Send + 'static>(
@@ -315,6 +326,11 @@ impl EmbeddedStore {
 impl Store for EmbeddedStore {
     async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
         let now = self.now();
+        if call.is_once {
+            let (partition, sort) = (partition.clone(), sort.clone());
+            let get = move |view: &View<'_>| read::get(view, table, &partition, &sort, now);
+            return self.read_of(call, table.lane(), get).await;
+        }
         let wanted = Wanted::look_up(self.database()?.tables.of(table.lane())?, table, partition, sort);
         let Some(wanted) = wanted else { return Ok(None) };
         if let Some(row) = wanted.cached(table, now) {
@@ -329,11 +345,11 @@ impl Store for EmbeddedStore {
 
     async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
         let (now, deadline, lane) = (self.now(), call.deadline, table.lane());
-        if keys.len() > ROWS_LOOKED_UP_MAX {
+        if keys.len() > ROWS_LOOKED_UP_MAX || call.is_once {
             let get = move |view: &View<'_>| {
                 until(deadline, &keys, |(partition, sort)| read::get(view, table, partition, sort, now))
             };
-            return self.read(deadline, lane, get).await;
+            return self.read_of(call, lane, get).await;
         }
         let (wanted, cached) = {
             let database = self.database()?;
@@ -357,6 +373,7 @@ impl Store for EmbeddedStore {
     async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
         let now = self.now();
         if scan.max_bytes <= Scan::FEW_BYTES
+            && !call.is_once
             && let Some(place) = self.place().await
         {
             let here = || {
@@ -367,10 +384,8 @@ impl Store for EmbeddedStore {
             return place.timed(here);
         }
         let partition = partition.clone();
-        self.read(call.deadline, table.lane(), move |view| {
-            read::scan(view, table, &partition, &scan, now, call.deadline)
-        })
-        .await
+        let scan = move |view: &View<'_>| read::scan(view, table, &partition, &scan, now, call.deadline);
+        self.read_of(call, table.lane(), scan).await
     }
 
     async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
@@ -383,10 +398,10 @@ impl Store for EmbeddedStore {
                 .map(|(table, partition, scan)| read::scan(view, *table, partition, scan, now, call.deadline))
                 .collect()
         };
-        if bytes_max <= RUN_BYTES_READ_HERE_MAX {
+        if bytes_max <= RUN_BYTES_READ_HERE_MAX && !call.is_once {
             return self.read_few(call.deadline, lane, bytes_max, scan).await;
         }
-        self.read(call.deadline, lane, scan).await
+        self.read_of(call, lane, scan).await
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
@@ -398,7 +413,7 @@ impl Store for EmbeddedStore {
 
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
         let now = self.now();
-        self.read(call.deadline, table.lane(), move |view| read::walk(view, table, from, max, now, call.deadline)).await
+        self.read_of(call, table.lane(), move |view| read::walk(view, table, from, max, now, call.deadline)).await
     }
 
     async fn walk_rows(
@@ -411,7 +426,7 @@ impl Store for EmbeddedStore {
     ) -> StoreResult<RowPage> {
         let (now, most) = (self.now(), (max, max_bytes));
         let walk = move |view: &View<'_>| read::walk_rows(view, table, from, most, now, call.deadline);
-        self.read(call.deadline, table.lane(), walk).await
+        self.read_of(call, table.lane(), walk).await
     }
 
     async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
@@ -420,7 +435,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn content_header(&self, call: Call, id: ContentId) -> StoreResult<Option<ContentHeader>> {
-        Ok(self.header(call.deadline, id).await?.map(|(_, header)| header))
+        Ok(self.header_of(call, id).await?.map(|(_, header)| header))
     }
 
     async fn read_content(&self, call: Call, id: ContentId, range: Range<u64>) -> StoreResult<Option<ContentStream>> {
@@ -436,6 +451,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn sweep(&self, call: Call) -> StoreResult<u64> {
+        self.database()?.tables.iter().for_each(|(_, tables)| tables.release_once());
         self.reclaim(call.deadline).await
     }
 

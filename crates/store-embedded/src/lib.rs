@@ -32,15 +32,17 @@
 //!   `database.rs`: what is open;
 //! - `folder.rs`: format, lock and creation of the data folder; `last_use.rs`: whether it is a
 //!   copy; `opening/`: the checks at start; `recorder.rs`: the record for them;
-//! - `read.rs`: reads; `row_cache.rs`: records that are read again and again;
+//! - `read.rs`: reads; `row_cache.rs`: records that are read again and again; `once_rows.rs`: rows
+//!   for a reader that reads everything once;
 //! - `measures.rs`: what monitors learn of it;
 //! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way
 //!   to a lane's committer), `committer.rs`, `evaluate.rs` (whether a list applies);
 //! - `contents.rs`, `header.rs`, `reading.rs` (with `once.rs`) and `sums.rs`: large contents;
 //!   `cut/`: what backups read;
 //!   `sweep.rs`, `unknown.rs`, `unread.rs` and `swept.rs`; `forecast.rs`: what is going to expire; `salvage/`;
-//! - at the bottom `tables.rs`, the only user of fjall's interface (`opening/` knows its files),
-//!   `space.rs` and `files.rs`, and `key.rs`, `value.rs`, `expiry.rs`, the stored format.
+//! - at the bottom `tables.rs`, with `once_rows.rs` the only user of fjall's interface (`opening/`
+//!   knows its files), `space.rs` and `files.rs`, and `key.rs`, `value.rs`, `expiry.rs`, the stored
+//!   format.
 
 mod committer;
 mod contents;
@@ -57,6 +59,7 @@ mod key;
 mod last_use;
 mod measures;
 mod once;
+mod once_rows;
 mod opening;
 mod options;
 mod plan;
@@ -85,4 +88,4 @@ pub use folder::has_unfinished_restore;
 pub use last_use::is_refused_copy;
 pub use options::EmbeddedOptions;
 pub use salvage::{Loss, SalvageProgress, Salvaged, salvage};
-pub use settings::{CacheSize, EmbeddedSettings};
+pub use settings::EmbeddedSettings;

@@ -66,7 +66,7 @@ fn is_counted(folder: &Path) -> bool {
 }
 
 /// Whether this thread has read from a disk since it asked last. It counts as so if the system does
-/// not tell.
+/// not report.
 fn has_read_from_disk() -> bool {
     getrusage(UsageWho::RUSAGE_THREAD).ok().is_none_or(|usage| {
         let reads = usage.block_reads();
@@ -74,14 +74,20 @@ fn has_read_from_disk() -> bool {
     })
 }
 
+/// How often this thread has given up its processor to wait for something; `None`: the system does
+/// not report. It does not count when the scheduler interrupts the thread.
+fn waits_of_thread() -> Option<c_long> {
+    getrusage(UsageWho::RUSAGE_THREAD).ok().map(|usage| usage.voluntary_context_switches())
+}
+
 /// Hands out places for reads on their callers' threads, times these reads, and advises against
 /// them while they wait for the disk. Threads that serve others are then delayed by a few reads
 /// only, and after that by one per second. A read without a place belongs on a thread that may
 /// block.
 ///
-/// While all processors are at work, many reads are slow that were only interrupted. Those say
-/// nothing of the disk: further threads would not end them earlier, and would take processors too.
-/// Where the system does not tell one from the other, each slow read counts.
+/// While all processors are at work, many reads and writes are slow that were only interrupted.
+/// Those say nothing of the disk: further threads would not end them earlier, and would take
+/// processors too. Where the system does not report which, each slow one counts.
 ///
 /// If the disk does not answer at all, such a read keeps its thread. There are fewer places than
 /// workers of the runtime, so one of them goes on to serve others and to keep deadlines. That
@@ -92,7 +98,7 @@ pub(crate) struct Promptness {
     reads: Arc<Reads>,
     /// Slow reads by weight, minus prompt ones.
     balance: AtomicI64,
-    /// Whether the system reports which reads waited for the disk.
+    /// Whether the system reports which reads and writes waited for the disk.
     is_counted: bool,
     /// `None`: there is no other worker to wake.
     watch: Option<JoinHandle<()>>,
@@ -191,8 +197,9 @@ impl Promptness {
         !self.is_counted || has_read_from_disk()
     }
 
-    /// Learns from the time of a read. One that was slow counts only if it `waited_for_disk`.
-    fn learn_of_read(&self, from: Duration, to: Duration, waited_for_disk: impl FnOnce() -> bool) {
+    /// Learns from the time of a read or a write. One that was slow counts only if it
+    /// `waited_for_disk`.
+    fn learn_of(&self, from: Duration, to: Duration, waited_for_disk: impl FnOnce() -> bool) {
         if to.saturating_sub(from) < SLOW || waited_for_disk() {
             self.learn(from, to);
         }
@@ -239,15 +246,18 @@ impl Place<'_> {
         let to = self.prompt.reads.begun.elapsed();
         let kib = u32::try_from(bytes_max >> 10).unwrap_or(u32::MAX);
         let to = to.saturating_sub(SLOW_PER_KIB.saturating_mul(kib));
-        self.prompt.learn_of_read(self.from, to, || self.prompt.waited_for_disk());
+        self.prompt.learn_of(self.from, to, || self.prompt.waited_for_disk());
         read
     }
 
-    /// Writes a little, and learns from the time that takes: a write may wait for the disk without
-    /// reading from it.
+    /// Writes a little, and learns from the time that takes. A write may wait for the disk without
+    /// reading from it, and what the system counts as written need not be on the disk yet. So a
+    /// slow write waited if its thread gave up its processor. To ask takes less than a microsecond.
     pub(crate) fn timed_write<T>(self, write: impl FnOnce() -> T) -> T {
+        let waits_before = waits_of_thread();
         let written = write();
-        self.prompt.learn(self.from, self.prompt.reads.begun.elapsed());
+        let has_waited = || !self.prompt.is_counted || waits_before.is_none() || waits_of_thread() != waits_before;
+        self.prompt.learn_of(self.from, self.prompt.reads.begun.elapsed(), has_waited);
         written
     }
 }
@@ -370,11 +380,38 @@ mod tests {
     fn slow_reads_that_only_waited_for_a_processor_advise_against_no_others() {
         let prompt = places(1);
         for n in 0..100 {
-            prompt.learn_of_read(at(10 * n), at(10 * n + 5), || false);
+            prompt.learn_of(at(10 * n), at(10 * n + 5), || false);
             assert!(prompt.reads.is_prompt_at(at(10 * n + 5)), "{n}");
         }
-        (100..103).for_each(|n| prompt.learn_of_read(at(10 * n), at(10 * n + 5), || true));
+        (100..103).for_each(|n| prompt.learn_of(at(10 * n), at(10 * n + 5), || true));
         assert!(!prompt.reads.is_prompt_at(at(1_025)), "the disk is slow");
+    }
+
+    /// Is busy for longer than what is slow.
+    fn compute() {
+        let begun = Instant::now();
+        while begun.elapsed() < 2 * SLOW {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// How much slow writes weigh after this one.
+    fn weight_of(prompt: &Promptness, write: impl FnOnce()) -> i64 {
+        prompt.take(prompt.reads.begun.elapsed()).unwrap().timed_write(write);
+        prompt.balance.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_slow_write_that_only_computed_or_was_interrupted_does_not_count_as_the_disk_s() {
+        // The thread may still wait for a part of the program.
+        until("a write that computes counts again and again", || weight_of(&places(1), compute) == 0);
+    }
+
+    #[test]
+    fn a_slow_write_that_waited_counts() {
+        let wait = || thread::scope(|scope| drop(scope.spawn(compute)));
+        // The other thread may have ended before this one begins to wait for it.
+        until("a write that waits never counts", || weight_of(&places(1), wait) == WEIGHT);
     }
 
     #[test]
@@ -388,6 +425,7 @@ mod tests {
         let mut prompt = places(1);
         prompt.is_counted = is_counted(Path::new("/proc"));
         assert!((0..3).all(|_| prompt.waited_for_disk()));
+        assert_eq!(weight_of(&prompt, compute), WEIGHT, "and so did each slow write");
     }
 
     #[test]

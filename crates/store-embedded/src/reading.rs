@@ -93,10 +93,10 @@ impl Reading {
         if let Some(sums) = self.sums.as_ref().filter(|sums| sums.number == number) {
             return Ok(sums.clone());
         }
-        let (id, now) = (self.id, self.now);
+        let (id, now, is_once) = (self.id, self.now, self.is_once);
         let database =
             self.database.upgrade().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))?;
-        let read = move || sums_in(&database.tables.of(Table::Contents.lane())?.view(), id, number, now);
+        let read = move || sums_in(&database.tables.of(Table::Contents.lane())?.view_of(is_once), id, number, now);
         let sums = blocking(deadline, read).await?;
         Ok(self.sums.insert(sums).clone())
     }

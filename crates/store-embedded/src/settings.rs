@@ -2,15 +2,13 @@
 
 use std::ops::RangeInclusive;
 
-use bytesize::ByteSize;
+use budget::size;
 use documented::DocumentedFields;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 use crate::options::{EmbeddedOptions, JOURNALS_BYTES_MIN};
 
-const AUTO: &str = "auto";
-
-/// `auto` takes this part of the memory.
+/// `auto` takes this part of the memory for the cache.
 const ONE_OF: u64 = 8;
 
 /// The least that `auto` takes, bytes.
@@ -48,24 +46,25 @@ const MEMTABLES_IN_HEADROOM: u64 = 8;
 pub struct EmbeddedSettings {
     /// Memory for the cache of a store in a folder; `auto`: an eighth of the memory (of the
     /// machine, or of its control group), at least 16 MiB and at most `limits.memory`.
-    pub cache: CacheSize,
+    #[serde(with = "budget::size_or_auto")]
+    pub cache: Option<u64>,
     /// What a table of a store in a folder gathers in memory before it is written to a file, 1 MiB
     /// to 256 MiB; tables of the service lane gather a quarter of it. More memory makes fewer files
     /// to merge. Up to five times as much is in memory for each table that is written fast, and
     /// eight times as much of the disk is left free. A store keeps the value with which it was
     /// made.
-    #[serde(serialize_with = "write_size", deserialize_with = "memtable")]
+    #[serde(serialize_with = "size::serialize", deserialize_with = "memtable")]
     pub memtable: u64,
     /// The size of the journals of a store in a folder above which tables are written to files
     /// early, 64 MiB to 16 GiB, in each lane but the service lane, which has half of it. More makes
     /// fewer and larger files, and a longer start after a crash. Four times as much of the disk is
     /// left free.
-    #[serde(serialize_with = "write_size", deserialize_with = "journals")]
+    #[serde(serialize_with = "size::serialize", deserialize_with = "journals")]
     pub journals: u64,
     /// The size of a block of rows in the files of a store in a folder, 1 KiB to 1 MiB; blocks of
     /// page text have 32 KiB. Larger ones suit rows that are read in sequence. A store keeps the
     /// value with which it was made.
-    #[serde(serialize_with = "write_size", deserialize_with = "block")]
+    #[serde(serialize_with = "size::serialize", deserialize_with = "block")]
     pub block: u64,
     /// So many new files of a table of a store in a folder are merged into larger ones, 2 to 16.
     /// With more, less is written, and reads look into more files. A store keeps the value with
@@ -82,7 +81,7 @@ impl Default for EmbeddedSettings {
     fn default() -> Self {
         let options = EmbeddedOptions::default();
         Self {
-            cache: CacheSize::Auto,
+            cache: None,
             memtable: options.memtable_bytes,
             journals: options.journals_bytes,
             block: u64::from(options.row_block_bytes),
@@ -100,7 +99,7 @@ impl EmbeddedSettings {
         let usual = EmbeddedOptions::default();
         let in_headroom = (JOURNALS_IN_HEADROOM * self.journals).max(MEMTABLES_IN_HEADROOM * self.memtable);
         EmbeddedOptions {
-            cache_bytes: self.cache.bytes(limits_memory, usable),
+            cache_bytes: self.cache.unwrap_or_else(|| share(usable.unwrap_or_default(), limits_memory)),
             max_queued_bytes: queued_bytes(usual.max_queued_bytes, usable),
             memtable_bytes: self.memtable,
             journals_bytes: self.journals,
@@ -135,11 +134,11 @@ fn workers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
 }
 
 fn size_within<'de, D: Deserializer<'de>>(deserializer: D, bounds: &RangeInclusive<u64>) -> Result<u64, D::Error> {
-    let bytes = ByteSize::deserialize(deserializer)?.0;
+    let bytes = size::deserialize(deserializer)?;
     if bounds.contains(&bytes) {
         return Ok(bytes);
     }
-    let [bytes, least, most] = [bytes, *bounds.start(), *bounds.end()].map(written);
+    let [bytes, least, most] = [bytes, *bounds.start(), *bounds.end()].map(size::format);
     Err(Error::custom(format!("{bytes} is not from {least} to {most}")))
 }
 
@@ -151,32 +150,9 @@ fn number_within<'de, D: Deserializer<'de>>(deserializer: D, bounds: &RangeInclu
     Err(Error::custom(format!("{number} is not from {} to {}", bounds.start(), bounds.end())))
 }
 
-fn write_size<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&written(*bytes))
-}
-
-/// Memory for the engine's cache: a size, or `auto`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CacheSize {
-    /// An eighth of the memory that the server may use, within [`CacheSize::bytes`]'s bounds.
-    #[default]
-    Auto,
-    /// This many bytes.
-    Bytes(u64),
-}
-
-impl CacheSize {
-    /// The size in bytes, in a process that may use so much memory (`None`: nobody knows). `auto` is at
-    /// least 16 MiB, and otherwise at most `limits_memory` (`limits.memory`), so that what the server
-    /// may use grows with that one setting.
-    pub fn bytes(self, limits_memory: u64, usable: Option<u64>) -> u64 {
-        match self {
-            CacheSize::Auto => share(usable.unwrap_or_default(), limits_memory),
-            CacheSize::Bytes(bytes) => bytes,
-        }
-    }
-}
-
+/// What `auto` takes for the cache of a store in a process that may use so much memory: at least 16
+/// MiB, and otherwise at most `limits_memory` (`limits.memory`), so that what the server may use
+/// grows with that one setting.
 fn share(usable: u64, limits_memory: u64) -> u64 {
     (usable / ONE_OF).min(limits_memory).max(LEAST_BYTES)
 }
@@ -184,41 +160,6 @@ fn share(usable: u64, limits_memory: u64) -> u64 {
 fn queued_bytes(usual: usize, usable: Option<u64>) -> usize {
     let part = usable.map(|usable| usize::try_from(usable / QUEUED_ONE_OF).unwrap_or(usize::MAX));
     part.map_or(usual, |part| usual.min(part.max(QUEUED_BYTES_MIN)))
-}
-
-/// A size in the greatest unit that divides it, so that it is read back exactly.
-fn written(bytes: u64) -> String {
-    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
-    unit.map_or_else(|| format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit))
-}
-
-impl Serialize for CacheSize {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            CacheSize::Auto => serializer.serialize_str(AUTO),
-            CacheSize::Bytes(bytes) => serializer.collect_str(&written(*bytes)),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for CacheSize {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Number(u64),
-            Text(String),
-        }
-        match Written::deserialize(deserializer)? {
-            Written::Number(bytes) => Ok(CacheSize::Bytes(bytes)),
-            Written::Text(text) if text == AUTO => Ok(CacheSize::Auto),
-            Written::Text(text) => match text.parse::<ByteSize>() {
-                Ok(size) => Ok(CacheSize::Bytes(size.0)),
-                Err(_) => Err(Error::custom(format!("`{text}` is not a size: write `auto`, or a size such as 512MiB"))),
-            },
-        }
-    }
 }
 
 #[cfg(test)]
@@ -232,9 +173,13 @@ mod tests {
         assert_eq!(share(2 << 30, limits_memory), 256 << 20);
         assert_eq!(share(64 << 20, limits_memory), LEAST_BYTES);
         assert_eq!(share(1 << 40, limits_memory), limits_memory);
-        assert_eq!(CacheSize::Auto.bytes(limits_memory, Some(2 << 30)), 256 << 20);
-        assert_eq!(CacheSize::Auto.bytes(limits_memory, None), LEAST_BYTES);
-        assert_eq!(CacheSize::Bytes(1 << 20).bytes(limits_memory, None), 1 << 20);
+        let cache = |cache, usable| {
+            let settings = EmbeddedSettings { cache, ..EmbeddedSettings::default() };
+            settings.options(limits_memory, usable).cache_bytes
+        };
+        assert_eq!(cache(None, Some(2 << 30)), 256 << 20);
+        assert_eq!(cache(None, None), LEAST_BYTES);
+        assert_eq!(cache(Some(1 << 20), None), 1 << 20);
     }
 
     #[test]
@@ -249,11 +194,14 @@ mod tests {
         let read = |json: &str| serde_json::from_str::<EmbeddedSettings>(json);
         let usual = EmbeddedSettings::default();
         let text = serde_json::to_string(&usual).unwrap();
-        assert!(text.contains(r#""memtable":"8MiB","journals":"128MiB","block":"4KiB","merge_files":4"#), "{text}");
+        let sizes = r#""cache":"auto","memtable":"8MiB","journals":"128MiB","block":"4KiB","merge_files":4"#;
+        assert!(text.contains(sizes), "{text}");
         assert_eq!(read(&text).unwrap(), usual);
-        let other = read(r#"{"memtable": "64MiB", "journals": 1073741824, "workers": 6}"#).unwrap();
-        assert_eq!(other, EmbeddedSettings { memtable: 64 << 20, journals: 1 << 30, workers: 6, ..usual });
+        let other = read(r#"{"cache": "64MiB", "memtable": "64MiB", "journals": 1073741824, "workers": 6}"#).unwrap();
+        let cache = Some(64 << 20);
+        assert_eq!(other, EmbeddedSettings { cache, memtable: 64 << 20, journals: 1 << 30, workers: 6, ..usual });
         for (wrong, why) in [
+            (r#"{"cache": "much"}"#, "`much` is not a size: write `auto`, or a size such as 512MiB"),
             (r#"{"memtable": "512KiB"}"#, "512KiB is not from 1MiB to 256MiB"),
             (r#"{"journals": "63MiB"}"#, "63MiB is not from 64MiB to 16GiB"),
             (r#"{"block": "2MiB"}"#, "2MiB is not from 1KiB to 1MiB"),
@@ -282,16 +230,5 @@ mod tests {
         assert_eq!([None, Some(1 << 40), Some(1 << 30)].map(queued), [32 << 20; 3]);
         assert_eq!([Some(512 << 20), Some(256 << 20)].map(queued), [16 << 20, 8 << 20]);
         assert_eq!([Some(100 << 20), Some(0)].map(queued), [4 << 20; 2]);
-    }
-
-    #[test]
-    fn a_cache_size_is_read_as_it_is_written() {
-        for (written, size) in [("\"auto\"", CacheSize::Auto), ("\"64MiB\"", CacheSize::Bytes(64 << 20))] {
-            assert_eq!(serde_json::from_str::<CacheSize>(written).unwrap(), size);
-            assert_eq!(serde_json::to_string(&size).unwrap(), written);
-        }
-        assert_eq!(serde_json::from_str::<CacheSize>("1048576").unwrap(), CacheSize::Bytes(1 << 20));
-        let refused = serde_json::from_str::<CacheSize>("\"much\"").unwrap_err().to_string();
-        assert!(refused.contains("write `auto`, or a size such as 512MiB"), "{refused}");
     }
 }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use fjall::AbstractTree;
 use fjall::compaction::Leveled;
 use fjall::config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvPair, PersistMode, Readable, Snapshot};
 use parking_lot::{Mutex, MutexGuard};
 use store::{Deadline, Lane, StoreError, StoreResult, Table, UnixMillis};
 
@@ -23,6 +23,7 @@ use crate::files::{io_error, sync_folder};
 use crate::forecast::{self, Counted, Forecast, HOURS, Moved, hour_of};
 use crate::key::KeyRange;
 use crate::last_use::{LaneEnd, MIXED_COPY};
+use crate::once_rows::OnceRows;
 use crate::opening::engine_lock::EngineLock;
 use crate::opening::record::{DatabaseId, Mark, Record, RecordFile, Synced};
 use crate::opening::versions::{self, Known, List};
@@ -64,6 +65,7 @@ pub(crate) struct Tables {
     keyspaces: Vec<(Space, Keyspace)>,
     /// Of [`CACHED`], if the lane has it.
     row_cache: Option<RowCache>,
+    once_rows: OnceRows,
     recorder: Mutex<Recorder>,
     forecast: Forecast,
     memtable_bytes: u64,
@@ -144,7 +146,8 @@ impl Tables {
         let forecast = Forecast::default();
         let row_cache = (lane == CACHED.lane()).then(|| RowCache::new(options.row_cache_bytes));
         let memtable_bytes = options.memtable_bytes;
-        Ok(Self { lane, database, keyspaces, row_cache, recorder, forecast, memtable_bytes })
+        let once_rows = OnceRows::new();
+        Ok(Self { lane, database, keyspaces, row_cache, once_rows, recorder, forecast, memtable_bytes })
     }
 
     fn keyspace(&self, space: Space) -> StoreResult<&Keyspace> {
@@ -159,7 +162,20 @@ impl Tables {
     /// A consistent view of what is committed now. All reads go through one: fjall's plain reads
     /// may see the first rows of a batch before its last.
     pub(crate) fn view(&self) -> View<'_> {
-        View { tables: self, snapshot: self.database.snapshot() }
+        View { tables: self, snapshot: self.database.snapshot(), lists: None }
+    }
+
+    /// The same. If its reader reads everything once, the engine's cache of blocks stays as it is.
+    pub(crate) fn view_of(&self, is_once: bool) -> View<'_> {
+        // Before the view is opened: see `once_rows.rs`.
+        let list = |(space, keyspace): &(Space, Keyspace)| (*space, keyspace.tree.current_version().id());
+        let lists = is_once.then(|| self.keyspaces.iter().map(list).collect());
+        View { lists, ..self.view() }
+    }
+
+    /// Closes the files that only readers have open that read everything once.
+    pub(crate) fn release_once(&self) {
+        self.once_rows.release();
     }
 
     /// The cache of whole rows of a keyspace, if it has one.
@@ -347,12 +363,15 @@ impl Tables {
 
     /// What the engine reports of its database now.
     pub(crate) fn activity(&self) -> Activity {
-        let of_each = |of: fn(&Keyspace) -> u64| self.keyspaces.iter().map(|(_, keyspace)| of(keyspace)).sum();
+        let of_each = |of: fn(&Keyspace) -> u64| self.keyspaces.iter().map(|(_, keyspace)| of(keyspace)).sum::<u64>();
+        let once = self.once_rows.metrics();
         Activity {
             table_bytes: of_each(Keyspace::disk_space),
             unflushed_memtables: of_each(|keyspace| keyspace.sealed_memtable_count() as u64),
-            blocks_from_cache: of_each(|keyspace| keyspace.metrics().block_load_cached_count() as u64),
-            blocks_from_files: of_each(|keyspace| keyspace.metrics().block_load_io_count() as u64),
+            blocks_from_cache: of_each(|keyspace| keyspace.metrics().block_load_cached_count() as u64)
+                + once.block_load_cached_count() as u64,
+            blocks_from_files: of_each(|keyspace| keyspace.metrics().block_load_io_count() as u64)
+                + once.block_load_io_count() as u64,
             journals: self.database.journal_count() as u64,
             cache_bytes: self.database.cache_size(),
             cache_bytes_max: self.database.cache_capacity(),
@@ -445,13 +464,28 @@ impl Engine for Tables {
 pub(crate) struct View<'a> {
     tables: &'a Tables,
     snapshot: Snapshot,
+    /// The list of files of each keyspace that was the newest before, for a reader that reads
+    /// everything once.
+    lists: Option<Vec<(Space, u64)>>,
 }
 
 impl View<'_> {
     /// The bytes at a key.
     pub(crate) fn raw(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
-        let value = self.snapshot.get(self.tables.keyspace(space)?, key).map_err(|error| read_error(space, error))?;
-        Ok(value.map(Bytes::from))
+        let keyspace = self.tables.keyspace(space)?;
+        let (once_rows, seqno) = (&self.tables.once_rows, self.snapshot.seqno());
+        let once = self.list(space).and_then(|list| once_rows.get(keyspace, list, key, seqno));
+        let value = match once {
+            Some(value) => value.map_err(fjall::Error::from),
+            None => self.snapshot.get(keyspace, key),
+        };
+        Ok(value.map_err(|error| read_error(space, error))?.map(Bytes::from))
+    }
+
+    /// The list of files that was the newest before the view was opened, for a reader that reads
+    /// everything once.
+    fn list(&self, space: Space) -> Option<u64> {
+        self.lists.as_ref()?.iter().find(|(of, _)| *of == space).map(|(_, list)| *list)
     }
 
     /// The live value at a key.
@@ -505,9 +539,17 @@ impl View<'_> {
         space: Space,
         range: KeyRange,
     ) -> StoreResult<impl DoubleEndedIterator<Item = StoreResult<(Bytes, Bytes)>>> {
-        let rows = self.snapshot.range(self.tables.keyspace(space)?, range);
-        Ok(rows.map(move |item| {
-            let (key, value) = item.into_inner().map_err(|error| read_error(space, error))?;
+        let keyspace = self.tables.keyspace(space)?;
+        let (once_rows, seqno) = (&self.tables.once_rows, self.snapshot.seqno());
+        let once = self.list(space).and_then(|list| once_rows.range(keyspace, list, &range, seqno));
+        let rows: Box<dyn DoubleEndedIterator<Item = fjall::Result<KvPair>> + '_> = match once {
+            Some(rows) => {
+                Box::new(rows.map(|row| row.map(|row| (row.key.user_key, row.value)).map_err(fjall::Error::from)))
+            }
+            None => Box::new(self.snapshot.range(keyspace, range).map(|item| item.into_inner())),
+        };
+        Ok(rows.map(move |row| {
+            let (key, value) = row.map_err(|error| read_error(space, error))?;
             Ok((key.into(), value.into()))
         }))
     }

@@ -106,7 +106,7 @@ impl Fixture {
         let md5 = hex::encode(Md5::digest(text));
         let len = text.len();
         let mets = format!(
-            r#"<METS:mets xmlns:METS="http://www.loc.gov/METS/" xmlns:xlink="http://www.w3.org/1999/xlink" OBJID="{id}"><METS:fileSec><METS:fileGrp USE="ocr"><METS:file ID="T1" SIZE="{len}" CHECKSUM="{md5}" CHECKSUMTYPE="MD5"><METS:FLocat xlink:href="00000001.txt"/></METS:file></METS:fileGrp></METS:fileSec><METS:structMap TYPE="physical"><METS:div><METS:div TYPE="page" ORDER="1"><METS:fptr FILEID="T1"/></METS:div></METS:div></METS:structMap><!-- {note} --></METS:mets>"#
+            r#"<METS:mets xmlns:METS="http://www.loc.gov/METS/" xmlns:xlink="http://www.w3.org/1999/xlink" OBJID="{id}"><METS:fileSec><METS:fileGrp USE="ocr"><METS:file ID="T1" SIZE="{len}" CHECKSUM="{md5}" CHECKSUMTYPE="MD5"><METS:FLocat xlink:href="00000001.txt"/></METS:file></METS:fileGrp></METS:fileSec><METS:structMap TYPE="physical"><METS:div><METS:div TYPE="page" ORDER="1" ORDERLABEL="i"><METS:fptr FILEID="T1"/></METS:div></METS:div></METS:structMap><!-- {note} --></METS:mets>"#
         );
         let parts = VolumeParts { id: Some(id), zip: zip.finish().unwrap(), mets: mets.into_bytes(), record: None };
         self.library.volumes.import(parts, Unchanged::Skip, |_| {}).await.unwrap();
