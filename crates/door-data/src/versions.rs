@@ -125,7 +125,11 @@ pub async fn list(
             Json(List { id: id.as_str(), versions, next, deleted }).into_response()
         }
         _ => {
-            let mut response = link_format(&address, &part, &found, next.as_ref()).into_response();
+            let has_first = match found.first() {
+                Some(begin) if part.from.is_some() => versions.before(begin.revision).await?.is_none(),
+                _ => true,
+            };
+            let mut response = link_format(&address, &part, has_first, &found, next.as_ref()).into_response();
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(LINK_FORMAT));
             response
         }
@@ -150,8 +154,15 @@ impl Version {
     }
 }
 
-/// A part of the list as links (RFC 7089, sections 5 and 5.1.2).
-fn link_format(address: &str, part: &Part, versions: &[VersionInfo], next: Option<&VersionInfo>) -> String {
+/// A part of the list as links (RFC 7089, sections 5 and 5.1.2). `has_first`: it begins with the
+/// first version of all.
+fn link_format(
+    address: &str,
+    part: &Part,
+    has_first: bool,
+    versions: &[VersionInfo],
+    next: Option<&VersionInfo>,
+) -> String {
     let list = |part: &Part| format!("{address}/versions/{}", part.query());
     let time = |name: &str, version: &VersionInfo| attribute(name, Second::of(version.since.time()));
     let typed = |times: [Option<String>; 2]| {
@@ -171,7 +182,7 @@ fn link_format(address: &str, part: &Part, versions: &[VersionInfo], next: Optio
     }));
     let last = versions.len().saturating_sub(1);
     lines.extend(versions.iter().enumerate().map(|(at, version)| {
-        let rel = match (at == 0 && part.from.is_none(), at == last && next.is_none()) {
+        let rel = match (at == 0 && has_first, at == last && next.is_none()) {
             (true, true) => "first last memento",
             (true, false) => "first memento",
             (false, true) => "last memento",

@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use library::Library;
 use serde::Serialize;
 use volumes::damage::WHOLE_VOLUME;
-use volumes::{DamagedMember, MemberRead, PageFixity, Volume};
+use volumes::{DamagedMember, MemberRead, PageFixity, Volume, VolumePart};
 
 use crate::DataDoor;
 use crate::asking::{Asking, VolumePath};
@@ -209,23 +209,39 @@ struct Damage {
     /// The index of a page in METS order; the number of pages for METS, one more for the record;
     /// none for the whole volume.
     member: Option<u32>,
+    /// `page`, `mets`, `record` or `volume`.
+    part: &'static str,
+    /// The sequence of a page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u32>,
+    /// The number that is printed on it, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
     detail: String,
+}
+
+impl From<DamagedMember> for Damage {
+    fn from(DamagedMember { member, part, detail }: DamagedMember) -> Self {
+        let (part, seq, label) = match part {
+            VolumePart::Page { seq, label } => ("page", Some(seq), label),
+            VolumePart::Mets => ("mets", None, None),
+            VolumePart::Record => ("record", None, None),
+            VolumePart::Whole => ("volume", None, None),
+        };
+        Self { member: Some(member).filter(|member| *member != WHOLE_VOLUME), part, seq, label, detail }
+    }
 }
 
 /// `POST /volumes/{id}/verify`: reads everything again, and reports in JSON.
 pub async fn verify(State(door): State<Arc<DataDoor>>, VolumePath(id): VolumePath) -> Result<Response, AsProblem> {
-    let verified = door.library.volumes.verify(&id).await?;
-    let damage = |found: DamagedMember| Damage {
-        member: Some(found.member).filter(|member| *member != WHOLE_VOLUME),
-        detail: found.detail,
-    };
+    let verified = door.library.volumes.once().verify(&id).await?;
     let report = Report {
         id: verified.id.to_string(),
         revision: verified.revision.to_string(),
         members: verified.members,
         size_bytes: verified.bytes,
         sound: verified.damaged.is_empty(),
-        damaged: verified.damaged.into_iter().map(damage).collect(),
+        damaged: verified.damaged.into_iter().map(Damage::from).collect(),
     };
     Ok(Json(report).into_response())
 }

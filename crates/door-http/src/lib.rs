@@ -3,8 +3,9 @@
 //! and doors pass to each other about a client (`client.rs`), requests and responses of many lines
 //! (`lines.rs`, `spool.rs`), digests of request bodies (`digests.rs`), times of whole seconds
 //! (`second.rs`), names of parameters (`parameters.rs`), the look of pages for people (`page.rs`),
-//! and errors as problems (`problem.rs`) with the table of their reasons (`reason.rs`). The crate
-//! knows the domain's errors. It does not know what any door does.
+//! errors as problems (`problem.rs`) with the table of their reasons (`reason.rs`), and TLS to
+//! other servers (`trust.rs`). The crate knows the domain's errors. It does not know what any door
+//! does.
 
 pub mod accept;
 pub mod body;
@@ -21,6 +22,7 @@ pub mod ranges;
 pub mod reason;
 pub mod second;
 pub mod spool;
+pub mod trust;
 
 pub use accept::{Coding, Offer};
 pub use body::{BodyError, Held};

@@ -28,7 +28,7 @@ const KEPT: &str = "penates:/";
 const RESERVED: &str = "fcr:";
 
 /// The name of the list of versions.
-const VERSIONS: &str = "fcr:versions";
+pub const VERSIONS: &str = "fcr:versions";
 
 /// The name of where transactions begin.
 const TRANSACTIONS: &str = "fcr:tx";
@@ -221,6 +221,11 @@ impl Site {
     /// The address of the server, without a slash at the end.
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// The IRI of the container of volumes as of a time.
+    pub fn volumes_then(&self, name: VersionName) -> String {
+        format!("{}{VOLUMES}/{VERSIONS}/{name}", self.root)
     }
 
     /// The IRI of a volume.

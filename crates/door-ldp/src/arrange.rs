@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use ::volumes::Volume;
+use ::volumes::{PastVolumes, Volume};
 use area::Area;
 use heads::ResourcePath;
 use indexmap::IndexMap;
@@ -36,6 +36,8 @@ pub enum Section {
     Descriptions(VecDeque<ResourcePath>, Option<ResourcePath>),
     /// Containment of the container of volumes.
     Volumes,
+    /// The same as of a time.
+    VolumesThen(Box<PastVolumes>),
     /// Containment of a volume's pages, from this one on.
     Pages(Box<Volume>, u32),
 }

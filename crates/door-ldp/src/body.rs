@@ -12,7 +12,7 @@ use futures::{Stream, StreamExt};
 use heads::ResourcePath;
 use http::{HeaderMap, header};
 use parking_lot::Mutex;
-use rdf::update::Removal;
+use rdf::update::{Cancellation, Removal};
 use rdf::{
     ContentType, Graph, Iri, JsonLdForm, Limits, Literal, NamedNode, NamedOrBlankNodeRef, ParseError, Syntax, Term,
     TermRef, Triple,
@@ -97,13 +97,13 @@ impl GraphBody {
         let limits = Limits { body_bytes: settings.rdf_bytes_max, triples: settings.triples_max, ..Limits::default() };
         let is_json_ld = matches!(self.content_type.syntax, Syntax::JsonLd(_));
         let (graph, turn) = match self.bytes.len() <= PARSED_AT_ONCE_BYTES && !is_json_ld {
-            true => (parse(&self.bytes, self.content_type, base, &limits)?, None),
+            true => (parse(&self.bytes, self.content_type, base, &limits, &Cancellation::default())?, None),
             false => {
-                let turn = asked.door.parsings.turn(&asked.party).await?;
+                let turn = asked.stop.turn(&asked.door.parsings, &asked.party).await?;
                 let (bytes, content_type, base) = (self.bytes.clone(), self.content_type, base.clone());
-                // It runs to its end even if nobody waits for it any more. The turn goes on until the
-                // graph has a share.
-                let job = move || (parse(&bytes, content_type, &base, &limits), turn);
+                let cancellation = asked.stop.computing();
+                // The turn goes on until the graph has a share.
+                let job = move || (parse(&bytes, content_type, &base, &limits, &cancellation), turn);
                 let compute = asked.library().heads.surroundings().compute;
                 let (graph, turn) = compute.run(job).await.map_err(ResourceError::from)?;
                 (graph?, Some(turn))
@@ -118,8 +118,14 @@ impl GraphBody {
     }
 }
 
-fn parse(body: &[u8], content_type: ContentType, base: &Iri, limits: &Limits) -> Result<Graph, ParseError> {
-    rdf::parse(&content_type.charset.to_utf8(body), content_type.syntax, base, limits)
+fn parse(
+    body: &[u8],
+    content_type: ContentType,
+    base: &Iri,
+    limits: &Limits,
+    cancellation: &Cancellation,
+) -> Result<Graph, ParseError> {
+    rdf::parse_cancellable(&content_type.charset.to_utf8(body), content_type.syntax, base, limits, cancellation)
 }
 
 /// The error with relative IRIs in place of those that begin with the base, whose name the client
@@ -262,7 +268,7 @@ mod tests {
             <#part> <p> 'text' , 'text'@en , 1 , '1'^^<#type> , '1'^^<http://example.org/rest/t> .
             <http://b/> <p> <> .";
         let turtle = ContentType { syntax: Syntax::Turtle, charset: rdf::Charset::Utf8 };
-        let parsed = |base: &Iri| parse(body, turtle, base, &Limits::default()).unwrap();
+        let parsed = |base: &Iri| rdf::parse(body, turtle.syntax, base, &Limits::default()).unwrap();
         for (container, path) in [("", "a b"), ("c/d", "c/d/e")] {
             let (container, path) = (ResourcePath::parse(container).unwrap(), ResourcePath::parse(path).unwrap());
             let base = Iri::parse(format!("{}/0123", site.iri(&container).trim_end_matches('/'))).unwrap();

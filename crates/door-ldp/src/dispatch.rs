@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use heads::{ObjectsError, ResourcePath};
+use heads::{ObjectsError, ResourcePath, RevisionId};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use rdf::vocab::ldp;
 use repository::ResourceError;
@@ -43,7 +43,7 @@ pub async fn respond(State(door): State<Arc<LdpDoor>>, request: Request) -> Resp
                     response
                 }
                 Ok(response) => response,
-                Err(error) => asked.refuse(error),
+                Err(error) => asked.refuse(error).await,
             }
         }
         Err(error) => error.into_response(),
@@ -145,8 +145,12 @@ impl LdpRequest {
     }
 
     /// The response for an error.
-    fn refuse(&self, error: LdpError) -> Response {
+    async fn refuse(&self, error: LdpError) -> Response {
         let explained = error.is_explained();
+        let is_missing = matches!(error, LdpError::Resource(ResourceError::Absent(_) | ResourceError::Gone { .. }));
+        let is_original = matches!(self.target.facet, Facet::Itself | Facet::Description);
+        let was_there = is_missing && is_original && self.has_versions().await;
+        let negotiates = is_original && self.library().repository.keeps_versions(self.path());
         let tombstone = match &error {
             LdpError::Resource(ResourceError::Gone { tombstone }) => Some(tombstone.clone()),
             _ => None,
@@ -166,11 +170,20 @@ impl LdpRequest {
         }
         if let Some(tombstone) = tombstone {
             links::append(headers, &self.site.iri_of(&tombstone, "tombstone"), "hasTombstone");
-            if tombstone == *self.path() && self.settings().deleted_versions {
-                self.describe_in_time(headers);
-            }
+        }
+        if was_there {
+            self.describe_in_time(headers);
+        } else if negotiates && self.target.at == At::Present {
+            // The same request with a time may get a version.
+            headers.append(header::VARY, HeaderValue::from_static("Accept-Datetime"));
         }
         response
+    }
+
+    /// Whether a version of the target can be read.
+    async fn has_versions(&self) -> bool {
+        let Ok(versions) = self.versions().await else { return false };
+        matches!(versions.revision_from(RevisionId::ZERO).await, Ok(Some(_)))
     }
 
     /// Adds `Content-Location` of the root, whose address ends with a slash, if the request omitted

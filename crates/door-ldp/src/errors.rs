@@ -102,6 +102,9 @@ pub enum LdpError {
     /// The body ended before it was complete.
     #[error("the body could not be read to its end: {0}")]
     BodyBroken(String),
+    /// The client left before anything was changed.
+    #[error("the client left, so nothing was changed")]
+    GivenUp,
     /// A body that is not a graph.
     #[error("{0}")]
     Graph(#[from] ParseError),
@@ -174,6 +177,12 @@ pub enum LdpError {
         /// The address of the list.
         list: String,
     },
+    /// A time of which it is not known which volumes there were.
+    #[error(
+        "it is not known which volumes there were at {}: each second that is over has an address, as far back as \
+         `history.volumes` keeps them", .0.second().http()
+    )]
+    NoVolumesThen(VersionName),
     /// A transaction that there is not, at its address.
     #[error("{0}")]
     AbsentTransaction(ResourceError),
@@ -277,6 +286,10 @@ impl LdpError {
             Self::NotAcceptable(_) | Self::AllVolumes => Reason::NOT_ACCEPTABLE,
             Self::TooLarge { .. } => Reason::TOO_LARGE,
             Self::BodyBroken(_) => Reason::BODY_BROKEN,
+            // No client reads it: it is given up when the client has left.
+            Self::GivenUp | Self::Graph(ParseError::Cancelled) | Self::Update(UpdateError::Cancelled) => {
+                Reason::CANCELLED
+            }
             Self::Graph(error) if error.is_too_large() => Reason::TOO_LARGE,
             Self::Quads(refused) if refused.error.is_too_large() => Reason::TOO_LARGE,
             Self::External(_) => Reason::EXTERNAL_CONTENT,
@@ -286,8 +299,6 @@ impl LdpError {
             Self::Update(UpdateError::NotSupported { .. } | UpdateError::Pattern { .. }) => {
                 Reason::UPDATE_NOT_SUPPORTED
             }
-            // No client reads it: an update is cancelled when its client has left.
-            Self::Update(UpdateError::Cancelled) => Reason::CANCELLED,
             Self::Update(_) | Self::UpdateNotUtf8 => Reason::MALFORMED_UPDATE,
             Self::Header { .. } | Self::Condition(_) => Reason::MALFORMED_HEADER,
             Self::Parameter { .. } | Self::UnknownParameter { .. } => Reason::MALFORMED_PARAMETER,
@@ -296,7 +307,7 @@ impl LdpError {
             Self::Index(SearchError::None) => Reason::UNAVAILABLE,
             Self::Index(SearchError::Objects(error)) => error.into(),
             Self::VersionName(_) => Reason::INVALID_PATH,
-            Self::NoVersion { .. } | Self::NoVersions => Reason::ABSENT,
+            Self::NoVersion { .. } | Self::NoVersions | Self::NoVolumesThen(_) => Reason::ABSENT,
             Self::Model(_) | Self::Resource(ResourceError::InGroup { .. }) => Reason::INTERACTION_MODEL,
             Self::NotOffered(_) => Reason::NOT_OFFERED,
             Self::Constraint { .. } | Self::Resource(ResourceError::TooManyGive(_)) => Reason::CONSTRAINT,

@@ -9,6 +9,7 @@ use std::task::{self, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
+use door_http::trust;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http::uri::Scheme;
@@ -310,14 +311,12 @@ fn connector() -> Connector {
 
 /// A client with TLS that trusts what the system trusts, or why there is none. It reads files.
 async fn encrypted() -> Result<Client<HttpsConnector<Connector>, Body>, String> {
-    let builder = tokio::task::spawn_blocking(|| HttpsConnectorBuilder::new().with_native_roots()).await;
-    let builder = builder.map_err(|error| error.to_string())?.map_err(|error| {
-        format!("the certificates that the system trusts cannot be read (Debian package ca-certificates): {error}")
-    })?;
+    let config = tokio::task::spawn_blocking(|| trust::client_config(true)).await;
+    let config = config.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     let mut connector = connector();
     connector.enforce_http(false);
-    let connector = builder.https_only().enable_http1().wrap_connector(connector);
-    Ok(Client::builder(TokioExecutor::new()).build(connector))
+    let builder = HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1();
+    Ok(Client::builder(TokioExecutor::new()).build(builder.wrap_connector(connector)))
 }
 
 /// Whether the bytes of a response are those of a content in another form (RFC 9110, section 8.4).

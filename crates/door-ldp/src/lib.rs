@@ -13,6 +13,7 @@
 //! - A change: `incoming.rs` receives the body (`body.rs`: its limits), `changes.rs` makes of it
 //!   what is stored, and `returned.rs` responds. `managed.rs` and `claims.rs` handle server-managed
 //!   statements, `membership.rs` rules of membership.
+//! - `given_up.rs`: what stops when the client of a change leaves.
 //! - Headers: `links.rs`, `model.rs` (the interaction model), `conditions.rs`, `prefer.rs`,
 //!   `digests.rs`, `disposition.rs`. `query.rs` has the parameters of a query, `paging.rs` pages of
 //!   containers.
@@ -26,8 +27,8 @@
 //!   `deleted.rs` lists what was deleted.
 //! - `external.rs`, `files.rs`: content stored elsewhere. `many.rs`, `lines.rs`: many
 //!   resources in one request. `archive.rs`: a container with its contents as a ZIP. `volumes.rs`,
-//!   `volume_members.rs`: volumes as resources. `fixity.rs`: checks of bytes; `verify.rs`:
-//!   verification of everything.
+//!   `volumes_then.rs`, `volume_members.rs`: volumes as resources. `fixity.rs`: checks of bytes;
+//!   `verify.rs`: verification of everything.
 //! - `transactions.rs`, `joined.rs`: transactions, and requests in them.
 //! - `changed.rs`: what a change made of a resource, for messages about it.
 //! - `errors.rs`: each reason and its status, in one match. `constraints.rs`: the page that
@@ -55,6 +56,7 @@ mod fixity;
 mod format;
 mod forms;
 mod get;
+mod given_up;
 mod held;
 mod incoming;
 mod joined;
@@ -88,6 +90,7 @@ mod verify;
 mod version_name;
 mod volume_members;
 mod volumes;
+mod volumes_then;
 
 use std::sync::Arc;
 
@@ -97,6 +100,7 @@ use budget::Turns;
 use http::uri::Authority;
 use library::Library;
 
+use address::VERSIONS;
 use external::External;
 
 pub use address::Site;
@@ -220,6 +224,14 @@ pub fn routes(door: Arc<LdpDoor>) -> Routes {
                 .fold(Router::new(), |routes, member| {
                     routes.route(&format!("{base}/volumes/{{id}}/{member}"), options(volume_members::member))
                 })
+                .with_state(door.clone()),
+        )
+        .merge(
+            Router::new()
+                .route(
+                    &format!("{base}/volumes/{VERSIONS}/{{second}}"),
+                    get(volumes_then::list).options(volumes_then::list),
+                )
                 .with_state(door.clone()),
         );
     let reading = transactions::only_reading(&door, transactions::VOLUMES_ARE_NOT, reading);

@@ -4,51 +4,23 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use budget::{Party, Turn, Turns};
 use door_http::Held;
 use heads::actor;
-use rdf::update::{Cancellation, UpdateError, Updated};
+use rdf::update::Updated;
 use rdf::vocab::ldp;
 use rdf::{Limits, Triple};
 use repository::Kind;
 use repository::ResourceError;
-use tokio_util::sync::CancellationToken;
 
 use crate::address::Facet;
 use crate::body::{GraphBody, bytes_of, bytes_of_removals, content_type, refuse_codings, whole};
 use crate::errors::LdpError;
+use crate::given_up::GivenUp;
 use crate::incoming::Incoming;
 use crate::managed;
 use crate::request::{LdpRequest, SPARQL_UPDATE, TRIES_MAX, changes_all_the_time};
 use crate::settings::LdpSettings;
 use crate::stored::{kept_description, map, map_removal};
-
-/// Stops an update before its write.
-#[derive(Clone, Default)]
-struct Stop {
-    waiting: CancellationToken,
-    evaluation: Cancellation,
-}
-
-impl Stop {
-    /// Waits for a turn.
-    ///
-    /// Errors: the update is stopped meanwhile.
-    async fn turn(&self, turns: &Turns, party: &Party) -> Result<Turn, LdpError> {
-        let turn = self.waiting.run_until_cancelled(turns.turn(party)).await;
-        Ok(turn.ok_or(UpdateError::Cancelled)??)
-    }
-}
-
-/// Stops an update when its request is dropped.
-struct GivenUp(Stop);
-
-impl Drop for GivenUp {
-    fn drop(&mut self) {
-        self.0.waiting.cancel();
-        self.0.evaluation.cancel();
-    }
-}
 
 /// Copies of the update in memory at the same time: for one try, and for those after it.
 const TEXTS_AT_ONCE: u64 = 2;
@@ -64,14 +36,13 @@ impl LdpRequest {
         if self.target.facet == Facet::Itself && matches!(resource.kind(), Kind::Binary(_)) {
             return Err(self.not_allowed(self.allow(&resource)));
         }
-        let (asked, given_up) = (self.clone(), GivenUp(Stop::default()));
-        let stop = given_up.0.clone();
+        let (asked, _given_up) = (self.clone(), GivenUp(self.stop.clone()));
         // The write itself is completed. Computing what to write stops when the client leaves.
-        let change = actor::spawn(async move { asked.update(body, &stop).await });
+        let change = actor::spawn(async move { asked.update(body).await });
         change.await.map_err(|error| LdpError::Internal(error.to_string()))?
     }
 
-    async fn update(self: Arc<Self>, body: Body, stop: &Stop) -> Result<Response, LdpError> {
+    async fn update(self: Arc<Self>, body: Body) -> Result<Response, LdpError> {
         refuse_codings(&self.headers)?;
         let said = content_type(&self.headers).unwrap_or_default();
         if !said.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(SPARQL_UPDATE) {
@@ -83,7 +54,7 @@ impl LdpRequest {
             // While it waits for its turn it holds only its text. It reads the graph afterwards, so
             // that others have seldom changed that when it writes.
             share.resize(text.len() as u64)?;
-            let update_turn = stop.turn(&self.door.updates, &self.party).await?;
+            let update_turn = self.stop.turn(&self.door.updates, &self.party).await?;
             let resource = self.resource().await?;
             self.may_change(&resource)?;
             let mut graph = kept_description(self.library(), &resource).await?;
@@ -95,8 +66,8 @@ impl LdpRequest {
             let (text, base) = (text.clone(), self.site.base(self.path())?);
             let &LdpSettings { triples_max, update_bytes_max, held, .. } = self.settings();
             let limits = Limits { triples: triples_max, held_bytes: update_bytes_max, held, ..Limits::default() };
-            let cancellation = stop.evaluation.clone();
-            let turns = (stop.turn(&self.door.evaluations, &self.party).await?, update_turn);
+            let cancellation = self.stop.computing();
+            let turns = (self.stop.turn(&self.door.evaluations, &self.party).await?, update_turn);
             let job = move || {
                 let updated = rdf::update::apply(&shown, &text, &base, &limits, &cancellation);
                 // The turns go on until what the update built has a share.

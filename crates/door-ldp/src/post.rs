@@ -10,6 +10,7 @@ use repository::Kind;
 
 use crate::address::wished_name;
 use crate::errors::LdpError;
+use crate::given_up::GivenUp;
 use crate::incoming::Incoming;
 use crate::many::Many;
 use crate::request::{LdpRequest, refuse_volumes};
@@ -30,8 +31,9 @@ impl LdpRequest {
         if let Some(many) = Many::of(self) {
             return self.post_many(many, container, body);
         }
-        let asked = self.clone();
-        // The creation is completed when the client leaves, and unused bytes are given back.
+        let (asked, _given_up) = (self.clone(), GivenUp(self.stop.clone()));
+        // The creation is completed when the client leaves, and unused bytes are given back. Parsing
+        // a large graph before it stops.
         let creation = actor::spawn(async move { asked.create(body).await });
         creation.await.map_err(|error| LdpError::Internal(error.to_string()))?
     }

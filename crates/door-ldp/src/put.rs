@@ -12,6 +12,7 @@ use repository::{Kind, Resource, Update, Written};
 use crate::address::Facet;
 use crate::conditions;
 use crate::errors::LdpError;
+use crate::given_up::GivenUp;
 use crate::incoming::Incoming;
 use crate::model::Model;
 use crate::request::{LdpRequest, TRIES_MAX, changes_all_the_time};
@@ -38,8 +39,8 @@ fn asks_to_overwrite(headers: &HeaderMap) -> bool {
 impl LdpRequest {
     /// Creates or replaces.
     pub async fn put(self: &Arc<Self>, body: Body) -> Result<Response, LdpError> {
-        let asked = self.clone();
-        // The change is completed when the client leaves.
+        let (asked, _given_up) = (self.clone(), GivenUp(self.stop.clone()));
+        // The change is completed when the client leaves. Parsing a large graph before it stops.
         let change = actor::spawn(async move {
             match asked.target.facet {
                 Facet::Description => asked.put_description(body).await,

@@ -16,6 +16,7 @@ use repository::{Kind, Membership, NewVersion, Resource, Update, Written};
 use crate::address::Facet;
 use crate::conditions::is_conditional;
 use crate::errors::LdpError;
+use crate::given_up::GivenUp;
 use crate::incoming::Incoming;
 use crate::mementos::MEMENTO_DATETIME;
 use crate::request::LdpRequest;
@@ -33,8 +34,8 @@ impl LdpRequest {
             return Err(LdpError::Query("a version with a stated time is that of the body: there are no parameters"));
         }
         let second = self.stated_time()?;
-        let asked = self.clone();
-        // The change is completed when the client leaves.
+        let (asked, _given_up) = (self.clone(), GivenUp(self.stop.clone()));
+        // The change is completed when the client leaves. Parsing a large graph before it stops.
         let change = actor::spawn(async move {
             let written = asked.clone().received(second, body).await?;
             asked.version_made(&written).await

@@ -23,6 +23,7 @@ use crate::address::{At, Facet, Site, Target};
 use crate::conditions::{self, Validators};
 use crate::errors::{ACCEPT_PATCH, ACCEPT_POST, LdpError};
 use crate::external::{ACCEPT_EXTERNAL_CONTENT_HANDLING, External, HANDLINGS};
+use crate::given_up::Stop;
 use crate::held::share_max;
 use crate::joined::Joined;
 use crate::model::Model;
@@ -68,6 +69,8 @@ pub struct LdpRequest {
     pub joined: Option<Joined>,
     /// Whether the client lacks the right to change anything.
     pub reads_only: bool,
+    /// What stops when the client leaves, if it asks for a change.
+    pub stop: Stop,
 }
 
 impl LdpRequest {
@@ -93,8 +96,8 @@ impl LdpRequest {
             }
         }
         let reads_only = extensions.get::<ReadsOnly>().is_some();
-        let (query, joined) = (uri.query().map(str::to_owned), None);
-        Ok(Self { party, area, method, site, target, headers, query, requester, joined, reads_only, door })
+        let (query, joined, stop) = (uri.query().map(str::to_owned), None, Stop::default());
+        Ok(Self { party, area, method, site, target, headers, query, requester, joined, reads_only, stop, door })
     }
 
     /// A request of the same client for another target.
@@ -111,6 +114,7 @@ impl LdpRequest {
             requester: self.requester.clone(),
             joined: self.joined.clone(),
             reads_only: self.reads_only,
+            stop: Stop::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use rdf::Limits;
 
 use crate::external::ExternalPrefix;
+use crate::search;
 
 /// Bytes per statement besides the text of its terms: itself, its place in the graph, and rounding
 /// of the allocator.
@@ -82,6 +83,19 @@ pub struct SearchSettings {
     pub results_max: usize,
 }
 
+impl SearchSettings {
+    /// Most bytes of memory of one search.
+    pub fn memory_bytes_max(&self) -> u64 {
+        search::memory_bytes(self.results_max)
+    }
+
+    /// The same settings, with fewer results on a page if a search could take more memory than so
+    /// many bytes.
+    pub fn within(self, bytes_max: u64) -> Self {
+        Self { results_max: self.results_max.min(search::results_within(bytes_max)), ..self }
+    }
+}
+
 impl Default for SearchSettings {
     fn default() -> Self {
         Self { is_kept: true, rows_max: 50_000, time_max: Duration::from_secs(2), results_max: 1_000 }
@@ -89,21 +103,24 @@ impl Default for SearchSettings {
 }
 
 impl LdpSettings {
-    /// Most bytes of memory of one request.
+    /// Most bytes of memory of one request with a graph or an update.
     pub fn memory_bytes_max(&self) -> u64 {
         let text = self.rdf_bytes_max as u64;
-        text.saturating_mul(4).saturating_add(2 * STATEMENT_BYTES * self.triples_max as u64)
+        text.saturating_mul(4).saturating_add((2 * STATEMENT_BYTES).saturating_mul(self.triples_max as u64))
     }
 
-    /// The same settings, with smaller graphs if a request could take more memory than so many bytes.
+    /// The same settings, with smaller graphs and pages of searches if a request could take more
+    /// memory than so many bytes.
     pub fn within(self, bytes_max: u64) -> Self {
+        let search = self.search.within(bytes_max);
         if self.memory_bytes_max() <= bytes_max {
-            return self;
+            return Self { search, ..self };
         }
         let at_most = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Self {
             rdf_bytes_max: self.rdf_bytes_max.min(at_most(bytes_max / 8)),
             triples_max: self.triples_max.min(at_most(bytes_max / 4 / STATEMENT_BYTES)),
+            search,
             ..self
         }
     }
@@ -136,12 +153,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn graphs_are_smaller_where_they_would_take_more_than_there_is() {
-        let sizes = |settings: &LdpSettings| (settings.rdf_bytes_max, settings.triples_max);
+    fn graphs_and_pages_of_searches_are_smaller_where_they_would_take_more_than_there_is() {
+        let sizes =
+            |settings: &LdpSettings| (settings.rdf_bytes_max, settings.triples_max, settings.search.results_max);
         let usual = LdpSettings::default();
         assert_eq!(sizes(&usual.clone().within(usual.memory_bytes_max())), sizes(&usual));
-        let small = usual.within(14 << 20);
-        assert_eq!(sizes(&small), (7 << 18, 14_336));
+        let small = usual.clone().within(14 << 20);
+        assert_eq!(sizes(&small), (7 << 18, 14_336, 329));
         assert_eq!(small.memory_bytes_max(), 14 << 20);
+        assert!(small.search.memory_bytes_max() <= 14 << 20, "{:?}", small.search);
+        let many = SearchSettings { results_max: usize::MAX, ..SearchSettings::default() };
+        let within = LdpSettings { search: many, ..usual.clone() }.within(usual.memory_bytes_max());
+        assert!(within.search.memory_bytes_max() <= usual.memory_bytes_max(), "{:?}", within.search);
+        assert_eq!(within.rdf_bytes_max, usual.rdf_bytes_max, "graphs are as large as before");
     }
 }

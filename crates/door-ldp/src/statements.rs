@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 
-use ::volumes::Volume;
+use ::volumes::{PastVolumes, Volume};
 use axum::body::Body;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -139,6 +139,10 @@ impl Statements {
                 (!paths.is_empty()).then_some(Section::Descriptions(paths, about))
             }
             Section::Volumes => self.list_volumes().await?.then_some(Section::Volumes),
+            Section::VolumesThen(mut volumes) => {
+                let goes_on = self.list_volumes_then(&mut volumes).await?;
+                goes_on.then_some(Section::VolumesThen(volumes))
+            }
             Section::Pages(volume, from) => {
                 self.list_pages(&volume, from).await?.map(|next| Section::Pages(volume, next))
             }
@@ -238,6 +242,15 @@ impl Statements {
         }
         self.after = page.next;
         Ok(self.after.is_some())
+    }
+
+    /// Does the same with volumes as of a time.
+    async fn list_volumes_then(&mut self, volumes: &mut PastVolumes) -> Result<bool, LdpError> {
+        let Some(some) = volumes.more(PAGE_CHILDREN).await? else { return Ok(false) };
+        for id in &some {
+            self.push(volume_contained(id))?;
+        }
+        Ok(true)
     }
 
     /// Writes the containment of some pages from `from` on. Returns where to continue.

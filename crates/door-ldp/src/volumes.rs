@@ -1,5 +1,6 @@
-//! The volumes of the library as resources: a container of all of them, and each as a container of
-//! its pages, its METS and its record (`volume_members.rs`). The data door changes them.
+//! The volumes of the library as resources: a container of all of them (at earlier times:
+//! `volumes_then.rs`), and each as a container of its pages, its METS and its record
+//! (`volume_members.rs`). The data door changes them, and has their versions.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::paging::{self, Page};
 use crate::prefer::Preferences;
 use crate::request::{empty, unsent};
 use crate::statements::{Statements, volume_contained};
-use crate::{LdpDoor, links, pages};
+use crate::{LdpDoor, links, pages, volumes_then};
 
 /// The namespace of DCMI Metadata Terms.
 const DCTERMS: &str = "http://purl.org/dc/terms/";
@@ -41,8 +42,12 @@ pub async fn list(State(door): State<Arc<LdpDoor>>, request: Parts) -> Response 
 async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpError> {
     let asked = VolumeRequest::of(door, request)?;
     let mut response = asked.described(&[]);
+    volumes_then::describe(door, &asked.site, response.headers_mut());
     if asked.method == Method::OPTIONS {
         return Ok(response);
+    }
+    if let Some(elsewhere) = volumes_then::negotiate_time(door, &asked).await? {
+        return Ok(elsewhere);
     }
     let format = Format::negotiated(asked.headers).map_err(|error| unless_archive(asked.headers, error))?;
     let preferences = Preferences::of(asked.headers).without_others();
@@ -68,9 +73,7 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     if let (Some(members_max), None) = (preferences.members_max, &page) {
         return paging::to_first(&iri, members_max, response);
     }
-    let subject = NamedNode::new_unchecked(kept_volumes());
-    let types = types(&[]).into_iter().filter(|_| preferences.managed);
-    let mut triples: Vec<_> = types.map(|class| typed(&subject, class)).collect();
+    let mut triples = types_of_container(&preferences);
     let writer = Writer::new(syntax, PREFIXES);
     let Some(page) = page else {
         let mut sections = vec![Section::Triples(triples)];
@@ -89,8 +92,15 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     Ok(response)
 }
 
+/// The requested statements about the container of volumes besides its members.
+pub fn types_of_container(preferences: &Preferences) -> Vec<Triple> {
+    let subject = NamedNode::new_unchecked(kept_volumes());
+    let types = types(&[]).into_iter().filter(|_| preferences.managed);
+    types.map(|class| typed(&subject, class)).collect()
+}
+
 /// The refusal if only an archive is acceptable, or nothing is.
-fn unless_archive(headers: &HeaderMap, error: LdpError) -> LdpError {
+pub fn unless_archive(headers: &HeaderMap, error: LdpError) -> LdpError {
     match Format::negotiated_or_archive(headers) {
         Ok(None) => LdpError::AllVolumes,
         _ => error,
@@ -98,7 +108,7 @@ fn unless_archive(headers: &HeaderMap, error: LdpError) -> LdpError {
 }
 
 /// The mark that distinguishes representations of one state.
-fn variant(format: Format, preferences: &Preferences) -> String {
+pub fn variant(format: Format, preferences: &Preferences) -> String {
     format!("{:x}{:x}", format.tag(), preferences.tag())
 }
 
@@ -114,6 +124,9 @@ async fn answer_volume(door: &LdpDoor, segment: &str, request: &Parts) -> Result
     let volume = door.library.volumes.volume(&id).await?;
     let mut response = asked.described(&[ARCHIVAL_GROUP]);
     asked.link_descriptions(&volume, response.headers_mut());
+    if door.library.volumes.keeps_versions() {
+        asked.link_versions(&id, response.headers_mut());
+    }
     if asked.method == Method::OPTIONS {
         return Ok(response);
     }
@@ -206,19 +219,19 @@ fn typed(subject: &NamedNode, class: NamedNodeRef<'_>) -> Triple {
 }
 
 /// The parts of a request that these responses depend on.
-struct VolumeRequest<'a> {
-    method: &'a Method,
-    headers: &'a HeaderMap,
-    site: Site,
+pub struct VolumeRequest<'a> {
+    pub method: &'a Method,
+    pub headers: &'a HeaderMap,
+    pub site: Site,
 }
 
 impl<'a> VolumeRequest<'a> {
-    fn of(door: &LdpDoor, request: &'a Parts) -> Result<Self, LdpError> {
+    pub fn of(door: &LdpDoor, request: &'a Parts) -> Result<Self, LdpError> {
         let site = Site::of(&door.settings, &request.uri, &request.headers, &request.extensions)?;
         Ok(Self { method: &request.method, headers: &request.headers, site })
     }
 
-    fn described(&self, more: &[NamedNodeRef<'static>]) -> Response {
+    pub fn described(&self, more: &[NamedNodeRef<'static>]) -> Response {
         let mut response = empty(StatusCode::OK);
         for class in types(more) {
             links::append(response.headers_mut(), class.as_str(), "type");
@@ -236,10 +249,18 @@ impl<'a> VolumeRequest<'a> {
         }
     }
 
-    fn say(&self, format: Format, preferences: &Preferences, response: &mut Response) {
+    /// Adds links to where the data door negotiates the time of a volume, and lists its versions
+    /// (RFC 7089, section 4.2.1).
+    fn link_versions(&self, id: &VolumeId, headers: &mut HeaderMap) {
+        let volume = self.site.data_iri(id);
+        links::append(headers, &volume, "timegate");
+        links::append(headers, &format!("{volume}/versions/"), "timemap");
+    }
+
+    pub fn say(&self, format: Format, preferences: &Preferences, response: &mut Response) {
         let headers = response.headers_mut();
         format.insert(headers);
-        headers.insert(header::VARY, HeaderValue::from_static("accept, prefer"));
+        headers.append(header::VARY, HeaderValue::from_static("accept, prefer"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
         // A page for people has everything.
         if format != Format::Html {
@@ -247,7 +268,7 @@ impl<'a> VolumeRequest<'a> {
         }
     }
 
-    async fn send(
+    pub async fn send(
         &self,
         door: &LdpDoor,
         mut response: Response,

@@ -71,3 +71,5 @@ mod vocabularies;
 mod volume_pages;
 #[path = "door/volumes.rs"]
 mod volumes;
+#[path = "door/volumes_then.rs"]
+mod volumes_then;

@@ -280,6 +280,7 @@ impl Heads {
 
     /// Puts steps that remove a version, one of an object's heads before the `current` one, and
     /// announces it: before the steps or, on a store that applies lists of steps as one, with them.
+    /// The steps are small.
     pub async fn put_removal(
         &self,
         object: &Bytes,
@@ -290,7 +291,7 @@ impl Heads {
         // Before the position is minted, as for a switch.
         let until = self.now().plus(self.inner.options.switch_within);
         let (Some(kind), true) = (kind_of(removed), self.announces()) else {
-            return self.put_acknowledged(Class::Description, steps).await;
+            return self.put_removing(steps).await;
         };
         self.catch_up_once().await?;
         let (at, is_certain) = (self.now(), self.inner.store.capabilities().has_atomic_lists);
@@ -307,8 +308,9 @@ impl Heads {
             is_removal: true,
         };
         let mut announcing = self.begin_to_announce(&announcement, current.announced.max(current.revision))?;
+        let call = || self.call(Class::Description).removing();
         let mut tries = Tries::default();
-        while let Err(error) = self.announce_first(&mut announcing, self.call(Class::Description), until).await {
+        while let Err(error) = self.announce_first(&mut announcing, call(), until).await {
             if !error.is_passing() || !tries.again().await || self.now() >= until {
                 // Nothing of the removal is on its way.
                 announcing.ended(true);
@@ -316,7 +318,7 @@ impl Heads {
             }
         }
         steps.splice(0..0, announcing.steps.iter().cloned());
-        let put = self.put_acknowledged(Class::Description, steps).await;
+        let put = self.put_removing(steps).await;
         if put.is_ok() {
             announcing.acknowledged();
         }

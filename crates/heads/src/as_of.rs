@@ -35,6 +35,8 @@ pub struct MembersAsOf {
     incarnation: RevisionId,
     /// The time: all revisions below this one.
     below: RevisionId,
+    /// Children count that were removed by this revision or later.
+    removed_from: RevisionId,
     /// Whether children also count that were created later.
     counts_later: bool,
     /// Whether children are left out that are there, as their marks say.
@@ -76,8 +78,32 @@ impl Heads {
         let (heads, container) = (self.clone(), container.clone());
         let began = shards_of(self, &container, incarnation).await?;
         let place = Place::Shard(0, None);
-        let (counts_later, skips_present) = (false, false);
-        Ok(MembersAsOf { heads, container, incarnation, below, counts_later, skips_present, began, place })
+        let (removed_from, counts_later, skips_present) = (below, false, false);
+        Ok(MembersAsOf {
+            heads,
+            container,
+            incarnation,
+            below,
+            removed_from,
+            counts_later,
+            skips_present,
+            began,
+            place,
+        })
+    }
+
+    /// Begins to list the members that an incarnation of a container may have had then, if changes
+    /// count from when they were made ([`crate::head::Head::since`]) and not from when they began.
+    /// Their heads say which of them were there. A name may have several incarnations.
+    pub async fn possible_members_as_of(
+        &self,
+        container: &Container,
+        incarnation: RevisionId,
+        below: RevisionId,
+    ) -> ObjectsResult<MembersAsOf> {
+        // What began before may have been made later.
+        let removed_from = RevisionId::first_at(self.horizon_at(below.time()));
+        Ok(MembersAsOf { removed_from, ..self.members_as_of(container, incarnation, below).await? })
     }
 
     /// Begins to list the members that an incarnation of a container had when it was deleted:
@@ -238,7 +264,7 @@ impl MembersAsOf {
         !(self.skips_present && marked.marks.settled() == Settled::Live)
             && (self.counts_later || marked.incarnation < self.below)
             && marked.marks.added()
-            && (!marked.marks.removed() || marked.removed_by.is_some_and(|by| by >= self.below))
+            && (!marked.marks.removed() || marked.removed_by.is_some_and(|by| by >= self.removed_from))
     }
 
     /// Those children that were members.
@@ -279,7 +305,7 @@ impl MembersAsOf {
                 let partition = self.container.child_partition(&child.name);
                 let end = || async { self.heads.end_of(&partition, incarnation).await };
                 let end = self.heads.retry_transient(end).await?;
-                Ok(end.is_some_and(|end| end.revision >= self.below))
+                Ok(end.is_some_and(|end| end.revision >= self.removed_from))
             }
         }
     }

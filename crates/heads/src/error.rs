@@ -48,13 +48,13 @@ pub enum ObjectsError {
     /// Too many requests are in progress, or the audit lags; try again later.
     #[error("overloaded: {0}")]
     Overloaded(String),
-    /// The stored bytes of a volume are not those that were imported. `member` is the index of the
-    /// page in METS order, if known.
-    #[error("damaged: {volume}{}: {detail}", member.map(|index| format!(" (member {index})")).unwrap_or_default())]
+    /// The stored bytes of a volume are not those that were imported.
+    #[error("damaged: {volume}: {detail}")]
     Damaged {
         /// The volume's id.
         volume: VolumeId,
-        /// The index of the member.
+        /// The index of the page in METS order, if known. It is for marks: `detail` names the page
+        /// for people, because they know its sequence.
         member: Option<u32>,
         /// How the damage was noticed.
         detail: String,
@@ -109,10 +109,13 @@ impl ObjectsError {
         }
     }
 
-    /// Adds the member that was being read, if the damage does not name one yet.
-    pub fn at_member(self, index: u32) -> Self {
+    /// Adds the member that was being read, and what people call it, if the damage does not name
+    /// one yet.
+    pub fn at_member(self, index: u32, called: &str) -> Self {
         match self {
-            Self::Damaged { volume, member: None, detail } => Self::Damaged { volume, member: Some(index), detail },
+            Self::Damaged { volume, member: None, detail } => {
+                Self::Damaged { volume, member: Some(index), detail: format!("{called}: {detail}") }
+            }
             other => other,
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use store::{Class, Expect, Guard, Outcome, Row, Stamp, Step, StoreError, Stored, Table};
+use store::{Call, Class, Expect, Guard, Outcome, Row, Stamp, Step, StoreError, Stored, Table};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
@@ -66,11 +66,24 @@ impl Heads {
         value: &T,
         expect: Expect,
     ) -> ObjectsResult<Option<Expect>> {
+        self.write_guarded_by(std::convert::identity, table, partition, sort, value, expect).await
+    }
+
+    /// The same, by a call that `of` makes of the usual one.
+    pub(crate) async fn write_guarded_by<T: Stored>(
+        &self,
+        of: fn(Call) -> Call,
+        table: Table,
+        partition: Bytes,
+        sort: Bytes,
+        value: &T,
+        expect: Expect,
+    ) -> ObjectsResult<Option<Expect>> {
         let stamp: Stamp = self.stamp();
         let guard = Guard { stamp, tag: Bytes::new() };
         let step = Step::CompareAndWrite { table, partition, sort, expect, guard, value: seal(value)? };
         let is_unsure = AtomicBool::new(false);
-        let attempt = async || match self.store().run(self.call(Class::Description), vec![step.clone()]).await {
+        let attempt = async || match self.store().run(of(self.call(Class::Description)), vec![step.clone()]).await {
             Ok(Outcome::Applied) => Ok(Some(Expect::Stamp(stamp))),
             Ok(Outcome::Refused { current, .. }) => {
                 let is_own = current.and_then(|row| row.guard).is_some_and(|guard| guard.stamp == stamp);

@@ -21,6 +21,8 @@ use crate::surroundings::Surroundings;
 #[derive(Clone)]
 pub struct Heads {
     pub(crate) inner: Arc<Inner>,
+    /// Whether its caller reads everything once.
+    is_once: bool,
 }
 
 pub(crate) struct Inner {
@@ -58,7 +60,14 @@ impl Heads {
                 feed_clock,
                 positions,
             }),
+            is_once: false,
         }
+    }
+
+    /// The same heads, for a caller that reads everything once (a check). Its reads replace nothing
+    /// in the engine's caches that others read.
+    pub fn once(&self) -> Self {
+        Self { is_once: true, ..self.clone() }
     }
 
     /// The store.
@@ -159,7 +168,8 @@ impl Heads {
 
     /// A call for a class of data, with the usual deadline.
     pub fn call(&self, class: Class) -> Call {
-        Call::new(class, Deadline::within(self.inner.options.call_timeout))
+        let call = Call::new(class, Deadline::within(self.inner.options.call_timeout));
+        if self.is_once { call.once() } else { call }
     }
 }
 

@@ -416,7 +416,7 @@ impl Heads {
             return Ok(());
         }
         let put = |(partition, rows)| Step::Put { table: Table::Work, partition, rows };
-        self.put_removing(rows.into_iter().map(put).collect()).await?;
+        self.put_owed(rows.into_iter().map(put).collect()).await?;
         self.finish(moved).await
     }
 }

@@ -15,7 +15,7 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::{ContentId, FormatLevel, Stored, Table, UnixMillis, ValueKind};
+use store::{Call, ContentId, FormatLevel, Stored, Table, UnixMillis, ValueKind};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::guarded::Known;
@@ -26,6 +26,7 @@ use crate::keys;
 use crate::resource_body::ResourceBody;
 use crate::retries::{Tries, changes_all_the_time};
 use crate::revision::RevisionId;
+use crate::switch::Amends;
 
 /// Received versions of one resource, removed ones included: as many as fit into one row.
 pub const RECEIVED_MAX: usize = 1_000;
@@ -154,18 +155,26 @@ impl Heads {
     /// Changes the list of received versions of an object with `change`, which is called again
     /// whenever the list changed meanwhile, and returns `None` when nothing is left to do. Returns
     /// the resulting list. After an error it is not known whether the change was or will be made.
+    ///
+    /// A long list is no small row. A change that removes is still refused as late as removals when
+    /// disk space runs low: it replaces a list by one that is not longer.
     pub async fn change_received(
         &self,
         object: &Bytes,
+        amends: Amends,
         change: impl Fn(&ReceivedVersions) -> Option<ReceivedVersions>,
     ) -> ObjectsResult<ReceivedVersions> {
+        let of: fn(Call) -> Call = match amends {
+            Amends::Adding => std::convert::identity,
+            Amends::Removing => Call::owed,
+        };
         let mut tries = Tries::default();
         loop {
             let Known { value, expect } = self.known_received(object).await?;
             let list = value.unwrap_or_default();
             let Some(changed) = change(&list) else { return Ok(list) };
             let (partition, sort) = (keys::received(object), keys::received_list());
-            match self.write_guarded(Table::Objects, partition, sort, &changed, expect).await {
+            match self.write_guarded_by(of, Table::Objects, partition, sort, &changed, expect).await {
                 Ok(Some(_)) => return Ok(changed),
                 // Whoever was faster: the next look at the list shows it.
                 Ok(None) | Err(ObjectsError::Unknown(_)) => {}

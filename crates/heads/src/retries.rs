@@ -69,6 +69,11 @@ impl Heads {
         self.run_acknowledged(self.call(Class::Description).removing(), steps).await
     }
 
+    /// The same for steps of a removal of which there may be many.
+    pub async fn put_owed(&self, steps: Vec<Step>) -> ObjectsResult<()> {
+        self.run_acknowledged(self.call(Class::Description).owed(), steps).await
+    }
+
     async fn run_acknowledged(&self, call: Call, steps: Vec<Step>) -> ObjectsResult<()> {
         let within = call.deadline.remaining();
         self.retry_transient(|| async {

@@ -3,8 +3,9 @@
 //! `docs/scale.md` has the numbers. `docs/limits.md` says of those that grow when that matters.
 //!
 //! Every new kind of row needs a rule here: a test checks all rows that a library stores, and
-//! reports rows without one. Tokens belong to the server and contents to the engines; their rules
-//! are tested there.
+//! reports rows without one. Two tables have no rule. Of `contents`, which belong to the engines, a
+//! partition has a fixed number of chunks. Of `records` it is one record: in mode atomic a row of a
+//! bounded size, in mode fast a row for each attribute, of which nothing bounds the number.
 
 use audit::PART_BYTES;
 use bytes::Bytes;
@@ -100,6 +101,8 @@ pub enum Partition {
     Damage,
     /// The pins on a volume.
     Pins,
+    /// All tokens.
+    Tokens,
 }
 
 /// The largest size of a partition.
@@ -128,7 +131,7 @@ impl Largest {
 
 impl Partition {
     /// All kinds.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Head,
         Self::Volume,
         Self::Directory,
@@ -161,6 +164,7 @@ impl Partition {
         Self::Dropping,
         Self::Damage,
         Self::Pins,
+        Self::Tokens,
     ];
 
     /// The kind of the partition of a row; `None` if no such row is stored.
@@ -241,7 +245,8 @@ impl Partition {
                     }
                 }
             },
-            Table::Tokens | Table::Contents | Table::Records => return None,
+            Table::Tokens => (Self::Tokens, partition == b"tokens"),
+            Table::Contents | Table::Records => return None,
         };
         is_ok.then_some(key)
     }
@@ -370,6 +375,7 @@ impl Partition {
                 let pin = row_bytes(&keys::pin(&id), size_of::<RevisionId>() + VARINT_BYTES_MAX);
                 Largest::Each(pin as f64, "selections that name one volume at a time")
             }
+            Self::Tokens => Largest::Bytes(TOKENS_BYTES_MAX),
         }
     }
 }
@@ -424,7 +430,8 @@ pub const FIXITY_RECORD_FINDINGS: u64 = 201;
 /// The most bytes of a report without its place.
 const FIXITY_REPORT_BYTES: usize = 128;
 
-/// The most bytes of a finding: five parts, each with its name and 200 bytes of what is wrong.
+/// The most bytes of a finding: five parts, each with 216 bytes of its name and of what is wrong,
+/// and the lengths of both.
 pub const FIXITY_FINDING_BYTES: usize = 5 * (200 + 20) + 20;
 
 /// The most bytes of a webhook's name; of a bridge's with `bridge/` before it.
@@ -435,6 +442,9 @@ pub const WEBHOOK_REASON_CHARS: usize = 200;
 
 /// The most bytes of how far a webhook is: numbers, and both reasons.
 const WEBHOOK_BYTES: usize = 2 * 4 * WEBHOOK_REASON_CHARS + 160;
+
+/// The most bytes of all tokens that a server makes. Revoked ones count.
+pub const TOKENS_BYTES_MAX: u64 = 32 << 20;
 
 /// The most bytes of the name of a token that the change feed has.
 pub const FEED_ACTOR_BYTES: usize = 64;

@@ -67,6 +67,12 @@ impl Library {
         .boxed()
     }
 
+    /// The same library, for a caller that reads everything once: see [`Heads::once`].
+    pub fn once(&self) -> Self {
+        let (heads, volumes, repository) = (self.heads.once(), self.volumes.once(), self.repository.once());
+        Self { heads, volumes, repository, ..self.clone() }
+    }
+
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         self.heads.store()

@@ -1,6 +1,6 @@
 //! Repeats the library's tests over a real Cassandra node that they share. Each library has a part
 //! of a keyspace of its own. Tests that try each fault at each step try fewer of both here, because
-//! each try takes longer.
+//! each try takes longer. Tests with very many changes make fewer (`ON_CASSANDRA`, `MANY_CHANGES`).
 //!
 //! These tests of `all` are left out:
 //!
@@ -11,9 +11,10 @@
 //! - `collecting/moments.rs`, `resources/in_turns.rs` and `resources/unsure.rs` hold time, and
 //!   drivers do not work with paused time.
 //! - `resources/bounds.rs` computes with keys. `resources/broken_pages.rs` makes a store in memory
-//!   break pages, which no engine does on demand. `resources/long_history.rs` makes thousands of
-//!   changes, which takes minutes over a node. `resources/following.rs` does so too, from one store
-//!   in memory to another.
+//!   break pages, which no engine does on demand.
+//! - `resources/following.rs` copies whole stores in each of its tests, some of them with thousands
+//!   of changes, which takes minutes over a node. The proof `following` has a site that follows a
+//!   keyspace.
 //! - `resources/home.rs` needs two data centers, which the proof `two_datacenters` has.
 
 #![allow(clippy::unwrap_used)]
@@ -84,6 +85,8 @@ mod feed_of_changes;
 mod growing;
 #[path = "all/resources/interleavings.rs"]
 mod interleavings;
+#[path = "all/resources/long_history.rs"]
+mod long_history;
 #[path = "all/resources/pages_back.rs"]
 mod pages_back;
 #[path = "all/resources/passes.rs"]

@@ -54,7 +54,7 @@ pub use oxrdf::{
     BlankNode, BlankNodeRef, Literal, LiteralRef, NamedNode, NamedNodeRef, NamedOrBlankNode, NamedOrBlankNodeRef, Term,
     TermRef, Triple, TripleRef,
 };
-pub use parse::{Limits, Location, ParseError, parse};
+pub use parse::{Limits, Location, ParseError, parse, parse_cancellable};
 pub use stored::{StoredError, from_stored, to_stored};
 pub use syntax::{Charset, ContentType, JsonLdForm, Syntax};
 pub use writer::{WriteError, Writer, used_prefixes, write};

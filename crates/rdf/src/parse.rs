@@ -19,6 +19,7 @@ use oxttl::{NTriplesParser, TurtleSyntaxError};
 use crate::Iri;
 use crate::graph::Graph;
 use crate::syntax::Syntax;
+use crate::update::Cancellation;
 
 /// Limits of a body. A body beyond a limit is refused, never truncated.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +147,9 @@ pub enum ParseError {
         /// The limit.
         limit: usize,
     },
+    /// Its reading was cancelled.
+    #[error("the reading of the graph was cancelled")]
+    Cancelled,
 }
 
 impl ParseError {
@@ -173,13 +177,31 @@ impl From<TurtleSyntaxError> for ParseError {
 /// # Errors
 /// [`ParseError`] if the body is not well-formed, or exceeds a limit.
 pub fn parse(body: &[u8], syntax: Syntax, base: &Iri, limits: &Limits) -> Result<Graph, ParseError> {
+    parse_cancellable(body, syntax, base, limits, &Cancellation::default())
+}
+
+/// The same, until it is cancelled. That is looked at before each statement that a parser returns.
+/// The parsers of JSON-LD and RDF/XML read much before they return the first.
+///
+/// # Errors
+/// The same, and [`ParseError::Cancelled`].
+pub fn parse_cancellable(
+    body: &[u8],
+    syntax: Syntax,
+    base: &Iri,
+    limits: &Limits,
+    cancellation: &Cancellation,
+) -> Result<Graph, ParseError> {
+    if cancellation.is_cancelled() {
+        return Err(ParseError::Cancelled);
+    }
     if body.len() > limits.body_bytes {
         return Err(ParseError::TooLarge { of: "bytes", limit: limits.body_bytes });
     }
     let text = std::str::from_utf8(body)
         .map_err(|error| ParseError::NotUtf8 { location: Location::of(body, error.valid_up_to()) })?;
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
-    let mut graph = Collector::new(*limits);
+    let mut graph = Collector::new(*limits, cancellation.clone());
     match syntax {
         Syntax::Turtle | Syntax::N3 => turtle::parse(text, base, &mut graph)?,
         Syntax::NTriples | Syntax::Text => {
@@ -201,18 +223,22 @@ fn with_base<T>(parser: Result<T, impl Display>) -> Result<T, ParseError> {
 /// A graph that grows within limits.
 pub(crate) struct Collector {
     limits: Limits,
+    cancellation: Cancellation,
     graph: Graph,
     /// Bytes of all triples that arrived, duplicates included.
     bytes: usize,
 }
 
 impl Collector {
-    pub(crate) fn new(limits: Limits) -> Self {
-        Self { limits, graph: Graph::new(), bytes: 0 }
+    pub(crate) fn new(limits: Limits, cancellation: Cancellation) -> Self {
+        Self { limits, cancellation, graph: Graph::new(), bytes: 0 }
     }
 
-    /// Adds a triple, unless it exceeds a limit.
+    /// Adds a triple, unless it exceeds a limit or the reading is cancelled.
     pub(crate) fn add(&mut self, triple: Triple) -> Result<(), ParseError> {
+        if self.cancellation.is_cancelled() {
+            return Err(ParseError::Cancelled);
+        }
         let too_large = |of, limit| Err(ParseError::TooLarge { of, limit });
         let size = Size::of(&triple);
         if size.text > self.limits.term_bytes {
@@ -234,7 +260,7 @@ impl Collector {
 
     /// Forgets all triples.
     fn clear(&mut self) {
-        *self = Self::new(self.limits);
+        *self = Self::new(self.limits, self.cancellation.clone());
     }
 
     pub(crate) fn finish(self) -> Graph {
@@ -332,4 +358,27 @@ pub(crate) fn label_blank_nodes(graph: Graph) -> Graph {
 /// label. A client's label of that form is replaced too, which does no harm.
 fn is_random(node: &BlankNode) -> bool {
     node.as_ref().unique_id().is_some_and(|id| id > u128::from(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use oxrdf::NamedNode;
+
+    use super::*;
+
+    #[test]
+    fn a_graph_takes_no_further_statement_once_its_reading_is_cancelled() {
+        let cancellation = Cancellation::default();
+        let mut graph = Collector::new(Limits::default(), cancellation.clone());
+        let name = |text: &str| NamedNode::new_unchecked(text);
+        let mut add = |object: &str| graph.add(Triple::new(name("http://a/s"), name("http://a/p"), name(object)));
+        add("http://a/1").unwrap();
+        cancellation.cancel();
+        assert_eq!(add("http://a/2"), Err(ParseError::Cancelled));
+        assert_eq!(graph.finish().len(), 1);
+        let base = Iri::parse("http://a/".to_owned()).unwrap();
+        let parsed = parse_cancellable(b"", Syntax::Turtle, &base, &Limits::default(), &cancellation);
+        assert_eq!(parsed, Err(ParseError::Cancelled), "it is looked at before the text is");
+    }
 }

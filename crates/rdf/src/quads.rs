@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::graph::Graph;
 use crate::parse::{Collector, Limits, ParseError};
+use crate::update::Cancellation;
 
 /// The graphs that a stream remembers, so that it recognizes one that comes again.
 const REMEMBERED_GRAPHS: usize = 1 << 16;
@@ -229,7 +230,8 @@ impl Resources {
         self.run = Some(match &quad.graph_name {
             GraphName::NamedNode(name) if self.seen.note(name) => Run::Again(name.clone(), 1),
             GraphName::NamedNode(name) => {
-                let run = self.run.insert(Run::Graph(name.clone(), Collector::new(self.limits)));
+                let collector = Collector::new(self.limits, Cancellation::default());
+                let run = self.run.insert(Run::Graph(name.clone(), collector));
                 run.add(quad)?;
                 return Ok(());
             }

@@ -91,19 +91,23 @@ impl UpdateError {
     }
 }
 
-/// Stops an update from another thread, within about a second: what is done between two checks is
-/// bounded to that.
+/// Stops an update, or the reading of a body, from another thread. An update stops within about a
+/// second: what is done between two checks is bounded to that.
 #[derive(Clone, Default)]
 pub struct Cancellation(CancellationToken);
 
 impl Cancellation {
-    /// Stops the update, even before it begins.
+    /// Stops it, even before it begins.
     pub fn cancel(&self) {
         self.0.cancel();
     }
 
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
     fn check(&self) -> Result<(), UpdateError> {
-        if self.0.is_cancelled() { Err(UpdateError::Cancelled) } else { Ok(()) }
+        if self.is_cancelled() { Err(UpdateError::Cancelled) } else { Ok(()) }
     }
 }
 

@@ -110,6 +110,10 @@ impl Repository {
             targets.iter().flat_map(|target| record(Link::Reference, target, referrer)).collect::<Vec<_>>()
         };
         let (with_head, before) = targets.split_at(targets.len().min(LINKS_MAX));
+        if !before.is_empty() {
+            // The head would be refused, but the puts before it would not.
+            self.heads.store().check_home()?;
+        }
         for targets in before.chunks(LINKS_MAX) {
             self.heads.put_acknowledged(Class::Description, steps(targets)).await?;
         }

@@ -82,7 +82,7 @@ impl Repository {
         revision: RevisionId,
         error: ObjectsError,
     ) -> ObjectsError {
-        // Away from the heads' home, missing rows may not have arrived yet.
+        // Away from the heads' home nothing is marked, because what was read there may be old.
         if !error.is_damage() || !self.heads.is_home() {
             return error;
         }
@@ -117,7 +117,20 @@ impl Repository {
         }
     }
 
+    /// The error for what a head names and even a strong read does not find. Away from the heads'
+    /// home it may not have arrived yet, so there it is out of reach, and never damage: servers at
+    /// home find that.
+    pub(super) fn missing(&self, table: Table, what: &str) -> ObjectsError {
+        if self.heads.is_home() {
+            return ObjectsError::corrupt(table, &format!("{what} is missing"));
+        }
+        let why = format!("{what} is missing here: it may not have arrived from another data center yet");
+        StoreError::Unavailable(why).into()
+    }
+
     /// Of the parts that were read, marks the damaged ones, and removes the marks on the others.
+    /// Away from the heads' home nothing is changed, because what was read there may be old. Damage
+    /// is counted there too.
     pub(super) async fn set_marks(
         &self,
         resource: &Resource,
@@ -127,6 +140,13 @@ impl Repository {
         let path = &resource.path;
         for (part, revision) in resource.parts().filter(|(part, _)| read.contains(part)) {
             let detail = found.iter().find(|(damaged, _)| *damaged == part).map(|(_, detail)| detail);
+            if !self.heads.is_home() {
+                if let Some(detail) = detail {
+                    self.heads.note_damage();
+                    tracing::warn!(resource = %path, %part, %revision, detail, "damaged; servers at the heads' home mark it");
+                }
+                continue;
+            }
             match (detail, self.heads.retry_transient(|| self.is_marked(path, part, revision)).await?) {
                 (Some(detail), false) => {
                     self.heads.retry_transient(|| self.mark(path, part, revision)).await?;

@@ -7,7 +7,7 @@ use heads::resource_body::Part;
 use heads::resource_body::StoredDescription;
 use heads::revision::RevisionId;
 use sha2::{Digest, Sha256};
-use store::{Class, NewRow, Step, StoreError, Table, ValueKind, envelope};
+use store::{Class, NewRow, Row, Step, StoreError, Table, ValueKind, envelope};
 
 use crate::handle::Repository;
 use crate::resource::Resource;
@@ -81,19 +81,17 @@ impl Repository {
     }
 
     /// The payload of a row that a head names. A missing or wrong row is read again, strongly,
-    /// before it counts as damaged.
+    /// before it counts as damaged. A missing one never does away from the heads' home.
     pub(super) async fn payload(&self, kind: ValueKind, partition: &Bytes, sort: &Bytes) -> ObjectsResult<Bytes> {
         let get = |call| self.heads.store().get(call, Table::Objects, partition, sort);
-        let open = |row: Option<store::Row>| {
-            let row = row.ok_or_else(|| "a row that the head names is missing".to_owned())?;
-            envelope::open(kind, &row.value).map_err(|error| error.to_string())
-        };
-        match get(self.heads.call(Class::Description)).await.map(&open) {
-            Ok(Ok(payload)) => return Ok(payload),
-            Ok(Err(_)) | Err(StoreError::Corrupt { .. }) => {}
+        let open = |row: Row| envelope::open(kind, &row.value);
+        match get(self.heads.call(Class::Description)).await.map(|row| row.map(open)) {
+            Ok(Some(Ok(payload))) => return Ok(payload),
+            Ok(Some(Err(_)) | None) | Err(StoreError::Corrupt { .. }) => {}
             Err(error) => return Err(error.into()),
         }
         let again = get(self.heads.call(Class::Description).strong()).await?;
-        open(again).map_err(|detail| ObjectsError::corrupt(Table::Objects, &detail))
+        let row = again.ok_or_else(|| self.missing(Table::Objects, "a row that the head names"))?;
+        open(row).map_err(|error| ObjectsError::corrupt(Table::Objects, &error.to_string()))
     }
 }

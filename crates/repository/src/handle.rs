@@ -36,4 +36,9 @@ impl Repository {
         };
         Self { heads, inner: Arc::new(inner), transaction: None }
     }
+
+    /// The same resources, for a caller that reads everything once: see [`Heads::once`].
+    pub fn once(&self) -> Self {
+        Self { heads: self.heads.once(), ..self.clone() }
+    }
 }

@@ -39,6 +39,7 @@ use heads::resource_body::BytesPlace;
 use heads::resource_body::Part;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
+use heads::switch::Amends;
 use heads::timeline::Timeline;
 use heads::version_marks::{Listed, seal_mark};
 use store::row::prefix_end;
@@ -312,7 +313,7 @@ impl Repository {
                 continue;
             }
             // From then on its writer cannot list it any more.
-            let fenced = self.heads.change_received(object, |list| list.fenced(written)).await?;
+            let fenced = self.heads.change_received(object, Amends::Removing, |list| list.fenced(written)).await?;
             let is_listed = fenced.has(written);
             if !is_listed {
                 self.delete_received(object, written, None).await?;
@@ -497,7 +498,7 @@ impl Repository {
             if !rows.is_empty() {
                 let partition = keys::log_page(object, page);
                 let marked = Step::Put { table: Table::Objects, partition, rows };
-                self.heads.put_acknowledged(Class::Description, vec![marked]).await?;
+                self.heads.put_owed(vec![marked]).await?;
             }
         }
         Ok(())

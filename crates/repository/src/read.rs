@@ -196,15 +196,15 @@ impl Repository {
                 let read = |call| self.heads.store().read_content(call, *id, range.clone());
                 let stream = match read(call).await {
                     Ok(Some(stream)) => Some(stream),
-                    // As with rows: the content is read strongly before it counts as damaged.
+                    // As with rows: the content is read strongly before it counts as damaged, and
+                    // one that is not there never does away from home.
                     Ok(None) | Err(StoreError::Corrupt { .. }) => {
                         let again = Call { deadline: self.heads.call(Class::Content).deadline, ..call };
                         read(again.strong()).await?
                     }
                     Err(error) => return Err(error.into()),
                 };
-                let stream = stream
-                    .ok_or_else(|| ObjectsError::corrupt(Table::Contents, &format!("content {id} is missing")))?;
+                let stream = stream.ok_or_else(|| self.missing(Table::Contents, &format!("content {id}")))?;
                 Ok(stream.map(|piece| piece.map_err(ObjectsError::from)).boxed())
             }
             BytesPlace::Elsewhere(elsewhere) => {

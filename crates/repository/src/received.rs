@@ -11,6 +11,7 @@ use heads::queues::Queue;
 use heads::received::{RECEIVED_MAX, ReceivedState, ReceivedVersion};
 use heads::resource_body::{BytesPlace, Kind, Membership, Part, ResourceBody};
 use heads::revision::RevisionId;
+use heads::switch::Amends;
 use store::{Class, ContentId, NewRow, Removal, Stamp, Step, Table, UnixMillis, ValueKind, envelope};
 
 use crate::describe;
@@ -139,7 +140,7 @@ impl Repository {
             content,
             is_removed: false,
         };
-        let added = self.heads.change_received(&object, |list| list.with(version)).await;
+        let added = self.heads.change_received(&object, Amends::Adding, |list| list.with(version)).await;
         // What the list names must stay, and after an error it may name this version.
         let list = added.map_err(|error| error.if_unsure(true))?;
         if !list.has(written) {
@@ -158,10 +159,11 @@ impl Repository {
         path: &ResourcePath,
         version: &ReceivedVersion,
     ) -> ObjectsResult<Resource> {
-        let missing = || ObjectsError::corrupt(Table::Objects, "the state of a received version is missing");
         let state = self.received_state(&keys::resource_partition(path), version.written).await?;
-        let head = as_head(state.ok_or_else(missing)?, version.incarnation, version.revision());
-        Resource::of(path.clone(), HeadRow { head, stamp: Stamp([0; 16]) }).ok_or_else(missing)
+        let state = state.ok_or_else(|| self.missing(Table::Objects, "the state of a received version"))?;
+        let head = as_head(state, version.incarnation, version.revision());
+        let strange = || ObjectsError::corrupt(Table::Objects, "the state of a received version is no resource's");
+        Resource::of(path.clone(), HeadRow { head, stamp: Stamp([0; 16]) }).ok_or_else(strange)
     }
 
     /// The state of the received version that a revision wrote, if there is one.
@@ -207,8 +209,9 @@ impl Repository {
         let floor = current.revision.max(current.floor);
         // The records are first, so that whatever is marked is also deleted.
         let noted = removed.iter().map(|revision| self.removing(path, *revision, floor)).collect();
-        self.heads.put_acknowledged(Class::Description, noted).await?;
-        self.heads.change_received(&keys::resource_partition(path), |list| list.without(removed)).await?;
+        self.heads.put_owed(noted).await?;
+        let object = keys::resource_partition(path);
+        self.heads.change_received(&object, Amends::Removing, |list| list.without(removed)).await?;
         Ok(())
     }
 

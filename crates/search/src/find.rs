@@ -2,7 +2,8 @@
 //!
 //! If the conditions leave few candidates of some list, all of those are read and then sorted.
 //! Otherwise candidates are read in the order of the results, until there are enough. Both give the
-//! same results, because the place of a result follows from its document alone.
+//! same results, because the place of a result follows from its document alone. Neither keeps more
+//! documents than those of a page, wherever the page begins.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::query::{Place, Query};
 use crate::state::Generation;
 
 /// The most candidates that are read of a list before they are sorted.
-pub const SORTED_MAX: usize = 2_000;
+const SORTED_MAX: usize = 2_000;
 
 /// The most lists that are tried for having few entries.
 const TRIED_MAX: usize = 3;
@@ -116,25 +117,37 @@ impl Finding<'_> {
         self.stream(&in_order, rows_used).await
     }
 
-    /// All candidates of a driver, if they are few; and how many rows were read.
+    /// The candidates of a driver, if they are few, without documents; and how many rows were read.
     async fn few(&self, driver: &Driver) -> ObjectsResult<(Option<Vec<Candidate>>, usize)> {
         let mut merge = Merge::new(self.heads, self.generation, driver, None, false);
-        let mut few = Vec::new();
+        let (mut few, mut count) = (Vec::new(), 0);
         let is_over = |rows_used| rows_used > 2 * SORTED_MAX;
         loop {
             match merge.next(&is_over).await? {
-                Next::Candidate(candidate) if few.len() < SORTED_MAX => few.push(candidate),
+                Next::Candidate(candidate) if count < SORTED_MAX => {
+                    count += 1;
+                    few.extend(self.without_document(driver.list, candidate));
+                }
                 Next::Candidate(_) | Next::Cut(_) => return Ok((None, merge.rows_used())),
                 Next::End => return Ok((Some(few), merge.rows_used())),
             }
         }
     }
 
-    /// Sorts results, and keeps as many as are needed.
+    /// A candidate without its document. If that was read, the candidate gets its place in the
+    /// order of the results; `None`: it is none of them.
+    fn without_document(&self, list: List, mut candidate: Candidate) -> Option<Candidate> {
+        let Some(document) = candidate.document.take() else { return Some(candidate) };
+        if !self.is_found(list, &candidate, &document) {
+            return None;
+        }
+        let Place(place) = document.place(self.query.order(), &candidate.path, candidate.facet);
+        Some(Candidate { place, ..candidate })
+    }
+
+    /// Sorts the results among few candidates, and looks up the documents of those on the page.
     async fn sorted(&self, list: List, candidates: Vec<Candidate>) -> ObjectsResult<Found> {
         let Query { is_descending, after, max, offset, .. } = self.query;
-        let order = self.query.order();
-        let wanted = max.saturating_add(*offset).saturating_add(1);
         let (mut sorted, mut matched) = (BTreeMap::new(), HashSet::new());
         let is_behind = |place: &Place| match after {
             Some(after) if *is_descending => place < after,
@@ -147,25 +160,55 @@ impl Finding<'_> {
             if some.is_empty() {
                 break;
             }
-            for hit in self.hits(list, some).await?.into_iter().flat_map(|(_, hit)| hit) {
-                let place = hit.document.place(order, &hit.path, hit.facet);
-                if !is_behind(&place) || !matched.insert((hit.path.clone(), hit.facet)) {
-                    continue;
-                }
-                sorted.insert(place, hit);
-                if sorted.len() > wanted {
-                    _ = if *is_descending { sorted.pop_first() } else { sorted.pop_last() };
+            for (place, of) in self.places(list, some).await? {
+                if is_behind(&place) && matched.insert(of.clone()) {
+                    sorted.insert(place, of);
                 }
             }
         }
-        let mut page = Page::default();
-        let mut add = |(place, hit)| page.add(self.query, place, hit);
-        let is_at_end = match is_descending {
-            true => sorted.into_iter().rev().all(&mut add),
-            false => sorted.into_iter().all(&mut add),
-        };
-        page.matched = page.matched.max(if self.query.counts { matched.len() } else { 0 });
-        Ok(page.end(self.query, is_at_end))
+        let mut in_order: Vec<_> = sorted.into_iter().collect();
+        if *is_descending {
+            in_order.reverse();
+        }
+        let mut page = Page { matched: in_order.len(), ..Page::default() };
+        let candidate =
+            |(Place(place), (path, facet))| Candidate { place, path, facet, value: Bytes::new(), document: None };
+        let mut of_page = in_order.into_iter().skip(*offset).take(*max).map(candidate);
+        loop {
+            let some: Vec<_> = of_page.by_ref().take(LOOKED_UP).collect();
+            if some.is_empty() {
+                break;
+            }
+            for (place, hit) in self.hits(List::Documents, some).await? {
+                let place = Place(place);
+                page.examined = Some(place.clone());
+                match hit {
+                    Some(hit) => {
+                        page.found.hits.push(hit);
+                        page.given = Some(place);
+                    }
+                    // It was changed just now.
+                    None => page.matched -= 1,
+                }
+            }
+        }
+        Ok(page.end(self.query, true))
+    }
+
+    /// The places of those among some candidates without documents that are results.
+    async fn places(
+        &self,
+        list: List,
+        candidates: Vec<Candidate>,
+    ) -> ObjectsResult<Vec<(Place, (ResourcePath, Facet))>> {
+        if list == List::Documents {
+            let place = |Candidate { place, path, facet, .. }: Candidate| (Place(place), (path, facet));
+            return Ok(candidates.into_iter().map(place).collect());
+        }
+        let order = self.query.order();
+        let hits = self.hits(list, candidates).await?.into_iter().filter_map(|(_, hit)| hit);
+        let place = |Hit { path, facet, document }: Hit| (document.place(order, &path, facet), (path, facet));
+        Ok(hits.map(place).collect())
     }
 
     /// Reads candidates in the order of the results.
@@ -242,21 +285,22 @@ impl Finding<'_> {
         let paths = candidates.iter().filter(|candidate| candidate.document.is_none());
         let mut documents =
             documents(self.heads, self.generation, paths.map(|candidate| &candidate.path)).await?.into_iter();
-        let hit = |candidate: Candidate| {
-            let Candidate { place, path, facet, value, document } = candidate;
-            let document = document.or_else(|| documents.next().flatten());
-            let has_value = |document: &Arc<Document>| {
-                list == List::Documents
-                    || document.facets().contains(&facet)
-                        && document.values(list, facet).iter().any(|of_document| of_document[..] == value[..])
-            };
-            let is_found = |document: &Arc<Document>| {
-                has_value(document) && self.query.matches(&path, facet, document) && self.may_read(&path)
-            };
-            let document = document.filter(is_found);
+        let hit = |mut candidate: Candidate| {
+            let document = candidate.document.take().or_else(|| documents.next().flatten());
+            let document = document.filter(|document| self.is_found(list, &candidate, document));
+            let Candidate { place, path, facet, .. } = candidate;
             (place, document.map(|document| Hit { path, facet, document }))
         };
         Ok(candidates.into_iter().map(hit).collect())
+    }
+
+    /// Whether a candidate with this document is a result.
+    fn is_found(&self, list: List, Candidate { path, facet, value, .. }: &Candidate, document: &Document) -> bool {
+        let has_value = || document.values(list, *facet).iter().any(|of_document| of_document[..] == value[..]);
+        document.facets().contains(facet)
+            && (list == List::Documents || has_value())
+            && self.query.matches(path, *facet, document)
+            && self.may_read(path)
     }
 }
 

@@ -31,7 +31,7 @@ mod state;
 
 pub use cursors::Cursors;
 pub use document::{DOCUMENT_BYTES_MAX, Document, OWN_TYPES_BYTES_MAX, Shape};
-pub use find::{Found, Hit, Limits, SORTED_MAX, TIME_MAX};
+pub use find::{Found, Hit, Limits, TIME_MAX};
 pub use glob::Glob;
 pub use handle::{Search, SearchError};
 pub use indexer::{Indexer, Measures, Pacing, Turn};

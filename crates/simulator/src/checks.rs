@@ -81,6 +81,7 @@ impl World {
             .iter()
             .flat_map(|container| self.listing_problems(container))
             .chain(objects.iter().flat_map(|object| self.missing_rows(object)))
+            .chain(objects.iter().flat_map(|object| self.missing_received(object)))
             .chain(objects.iter().filter_map(|object| self.missing_entry(object)))
             .chain(objects.iter().flat_map(|object| self.outliving(object)))
             .chain(self.broken_promises(&objects, true_ms))
@@ -190,6 +191,25 @@ impl World {
             // An unchanged description, or the bytes of a version, are rows of the named revision.
             let named = |sort: &Bytes| head.live_volume().is_some() || is_named(head, revision, sort);
             problems.extend(self.missing_of(object, revision, named));
+        }
+        problems
+    }
+
+    /// Finds rows and contents of received versions that are listed, and that some strong reader
+    /// does not find.
+    fn missing_received(&self, object: &Bytes) -> Vec<String> {
+        let mut problems = Vec::new();
+        for version in self.model.received_versions(object) {
+            let written = version.written;
+            let (partition, sort) = (keys::version(object, written), keys::received_version(written));
+            let holds = self.holding(Table::Objects, &partition, &sort);
+            let mut views = self.setup.strong_views(Table::Objects.class()).into_iter();
+            if let Some(view) = views.find(|view| view & holds == 0) {
+                let at = object.escape_ascii();
+                problems.push(format!("{at}: the received version of {written} is not found by replicas {view:06b}"));
+            }
+            problems.extend(self.missing_of(object, written, |_| true));
+            problems.extend(version.content.and_then(|id| self.missing_content(object, id)));
         }
         problems
     }

@@ -30,7 +30,10 @@ impl World {
         }
         for (id, objects) in &self.model.naming {
             let names = |head: &Head| content_of(head) == Some(*id);
-            if self.has_header(*id) && !objects.iter().any(|object| self.is_kept(object, names)) {
+            let is_received =
+                |object: &Bytes| self.model.received_versions(object).any(|version| version.content == Some(*id));
+            let is_kept = |object: &Bytes| self.is_kept(object, names) || is_received(object);
+            if self.has_header(*id) && !objects.iter().any(is_kept) {
                 problems.push(format!("content {id} is left, and no version that is kept names it"));
             }
         }

@@ -56,8 +56,8 @@ struct Cli {
     /// Let clients make transactions, also in archival groups: another world of each seed
     #[arg(long, conflicts_with_all = ["records", "attributes", "fast", "pipelined", "transactions"])]
     groups: bool,
-    /// Let clients ask for versions, and restore and remove some, in a tree where only those are kept
-    /// and elsewhere: another world of each seed
+    /// Let clients ask for versions, send some with their times, and restore and remove some, in a
+    /// tree where only those are kept that were asked for and elsewhere: another world of each seed
     #[arg(long, conflicts_with_all = ["records", "attributes", "fast", "pipelined", "transactions", "groups"])]
     versions: bool,
     /// Run on after a failure

@@ -4,6 +4,7 @@
 mod fast;
 mod groups;
 mod past;
+mod received;
 mod records;
 mod transactions;
 mod versions;
@@ -16,6 +17,7 @@ use store::{ContentId, NewRow, PlainRows, Table};
 
 pub(crate) use self::fast::{FastPast, RanFast};
 pub(crate) use self::past::kept_of;
+pub(crate) use self::received::Sums;
 pub(crate) use self::records::{Ran, RecordsPast};
 pub(crate) use self::transactions::{Mark, Must};
 pub(crate) use self::versions::Standing;
@@ -98,6 +100,7 @@ pub(crate) struct Model {
     transacted: Vec<transactions::Transacted>,
     changed_in_groups: Vec<groups::GroupChange>,
     of_versions: versions::VersionsPast,
+    received: received::ReceivedPast,
     /// The first violation.
     pub(crate) violation: Option<String>,
 }
@@ -116,6 +119,7 @@ impl Model {
             transacted: Vec::new(),
             changed_in_groups: Vec::new(),
             of_versions: versions::VersionsPast::default(),
+            received: received::ReceivedPast::default(),
             violation: None,
         }
     }
@@ -145,16 +149,20 @@ impl Model {
                         of.insert((table, partition.clone(), row.sort.clone()));
                     }
                 }
+                self.put_received(partition, rows);
             }
             Table::Damage => self.wrong(format!("{} is marked as damaged", partition.escape_ascii())),
             _ => {}
         }
     }
 
-    /// Notes a head that is decided.
+    /// Notes a head, or a list of received versions, that is decided.
     pub(crate) fn decided(&mut self, step: u64, proposal: &Proposal, is_sure: bool) {
         let (table, partition, _) = &proposal.key;
         let (Table::Objects, Some((_, value))) = (table, &proposal.then) else { return };
+        if keys::is_received(partition) {
+            return self.decided_received(step, partition, value, is_sure);
+        }
         let Ok(head) = head::open::<Head>(Table::Objects, value) else {
             return self.wrong(format!("the head of {} cannot be read", partition.escape_ascii()));
         };
@@ -249,10 +257,14 @@ impl Model {
         if let Some(last) = self.versions.get_mut(partition).and_then(|versions| versions.last_mut()) {
             last.settled.get_or_insert(step);
         }
+        if keys::is_received(partition) {
+            self.received.settled(&keys::object_of(partition), step);
+        }
     }
 
     /// Everything has arrived everywhere.
     pub(crate) fn all_settled(&mut self, step: u64) {
+        self.received.all_settled(step);
         for versions in self.versions.values_mut() {
             if let Some(last) = versions.last_mut() {
                 last.settled.get_or_insert(step);

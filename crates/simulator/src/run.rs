@@ -56,8 +56,8 @@ pub struct Options {
     /// Whether clients make transactions, also in archival groups. It makes another world of the same
     /// seed.
     pub groups: bool,
-    /// Whether clients ask for versions, and restore and remove some. It makes another world of the
-    /// same seed.
+    /// Whether clients ask for versions, send some, and restore and remove some. It makes another
+    /// world of the same seed.
     pub versions: bool,
     /// Whether clients keep records, and do nothing else. It makes another world of the same seed.
     pub records: bool,

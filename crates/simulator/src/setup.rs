@@ -191,7 +191,7 @@ pub(crate) struct Setup {
     pub(crate) has_transactions: bool,
     /// Whether there are archival groups.
     pub(crate) has_groups: bool,
-    /// Whether clients ask for versions, and restore and remove some.
+    /// Whether clients ask for versions, send some, and restore and remove some.
     pub(crate) has_versions: bool,
     /// Bytes of a step. With a small number, an import puts its rows in several steps.
     pub(crate) step_bytes: usize,
@@ -305,8 +305,8 @@ impl Setup {
         self.options.transaction_timeout = Duration::from_secs(3);
     }
 
-    /// Lets clients ask for versions, and restore and remove some. In one tree no others are kept.
-    /// Versions of volumes are kept too.
+    /// Lets clients ask for versions, send some, and restore and remove some. In one tree no others
+    /// are kept. Versions of volumes are kept too.
     pub(crate) fn ask_for_versions(&mut self) {
         self.has_versions = true;
         if self.options.history.volumes == Keep::None {

@@ -75,8 +75,8 @@ fn assert_sound(seeds: impl IntoIterator<Item = u64>, world: impl Fn(u64) -> (Op
     assert_eq!(hashes.len(), count, "another seed is another run");
 }
 
-/// Whether clients ask for versions, and restore and remove some: in half of the worlds that are not
-/// directed.
+/// Whether clients ask for versions, send some, and restore and remove some: in half of the worlds
+/// that are not directed.
 fn has_versions(seed: u64) -> bool {
     matches!(seed % 8, 1 | 3)
 }

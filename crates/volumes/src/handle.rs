@@ -43,6 +43,11 @@ impl Volumes {
         Self { heads, audit, inner: Arc::new(inner) }
     }
 
+    /// The same volumes, for a caller that reads everything once: see [`Heads::once`].
+    pub fn once(&self) -> Self {
+        Self { heads: self.heads.once(), ..self.clone() }
+    }
+
     /// How many bulk requests are streaming.
     pub fn bulk_requests(&self) -> usize {
         self.inner.fairness.active()

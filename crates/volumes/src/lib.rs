@@ -8,11 +8,13 @@
 //! - `import.rs` (with `packer.rs`, its pure part; `generations.rs` lists what imports wrote),
 //!   `import/replace.rs`, `delete.rs`, `page.rs`, `verify.rs`, `damage.rs` (with
 //!   `unwritten_marks.rs`): operations on one volume. `list.rs`: lists volumes. `find/`: finds them
-//!   by conditions. `versions.rs`: earlier versions of one. `deleted.rs`: lists those that
-//!   were deleted. `waiting.rs`: whether a caller still waits for work on another thread.
+//!   by conditions. `versions.rs`: earlier versions of one. `as_of.rs`: lists those that there were
+//!   at a time. `deleted.rs`: lists those that were deleted. `waiting.rs`: whether a caller still
+//!   waits for work on another thread.
 //! - `collect.rs` and `pins.rs`: remove what no head names, and protect what is pinned.
 //! - `bulk/`: plans and streams from lists of ids; selections; token counts.
 
+mod as_of;
 pub mod bulk;
 mod collect;
 pub mod damage;
@@ -33,6 +35,7 @@ mod verify;
 mod versions;
 mod waiting;
 
+pub use as_of::PastVolumes;
 pub use bulk::{
     BulkPlan, BulkRequest, BulkStream, Download, Missing, MissingPart, MissingReason, OnDamage, Planning, Selection,
     SelectionInfo, SelectionTerms, SortBy, TokenCount, TokenLevel, TokenOrder, TokenRequest, TokenRows, Tokenization,
@@ -47,6 +50,6 @@ pub use list::Listing;
 pub use page::{MemberRead, PageInfo, PageRead};
 pub use pins::Pinned;
 pub use read::Volume;
-pub use verify::{DamagedMember, Verified, VerifiedVersions};
+pub use verify::{DamagedMember, Verified, VerifiedVersions, VolumePart};
 pub use versions::{Then, VersionInfo, Versions};
 pub use waiting::{Caller, Waiting};

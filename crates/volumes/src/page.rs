@@ -96,12 +96,18 @@ impl Volume {
         self.page_count().saturating_add(1)
     }
 
+    /// What people call a member.
+    pub(crate) fn called(&self, index: u32, entry: &Entry) -> String {
+        match index.checked_sub(self.page_count()) {
+            None => format!("page {}", entry.seq),
+            Some(0) => "METS".to_owned(),
+            Some(_) => "record".to_owned(),
+        }
+    }
+
     fn text_of(&self, index: u32, entry: &Entry, frame: &Bytes) -> ObjectsResult<Vec<u8>> {
-        pack::inflate(frame, entry.member.size, entry.member.crc32).map_err(|error| ObjectsError::Damaged {
-            volume: self.id.clone(),
-            member: Some(index),
-            detail: error.to_string(),
-        })
+        pack::inflate(frame, entry.member.size, entry.member.crc32)
+            .map_err(|error| self.damaged(index, &format!("{}: {error}", self.called(index, entry))))
     }
 }
 
@@ -123,10 +129,13 @@ impl Volumes {
             self.frames(id, generation, std::slice::from_ref(&entry)),
             self.fixity(id, generation, one)
         )
-        .map_err(|error| error.at_member(index))?;
+        .map_err(|error| error.at_member(index, &volume.called(index, &entry)))?;
         match (frames.pop(), fixity.pop()) {
             (Some(frame), Some(fixity)) => Ok(PageRead { volume, index, entry, frame, fixity }),
-            _ => Err(volume.damaged(index, "its fixity segment is shorter than the head says")),
+            _ => {
+                let called = volume.called(index, &entry);
+                Err(volume.damaged(index, &format!("{called}: its fixity segment is shorter than the head says")))
+            }
         }
     }
 
@@ -157,7 +166,8 @@ impl Volumes {
 
     async fn member(&self, volume: Volume, index: u32, entry: Entry, sha256: [u8; 32]) -> ObjectsResult<MemberRead> {
         let frames = self.frames(&volume.id, volume.body.generation, std::slice::from_ref(&entry)).await;
-        let frame = frames.map_err(|error| error.at_member(index))?.pop().unwrap_or_default();
+        let called = |error: ObjectsError| error.at_member(index, &volume.called(index, &entry));
+        let frame = frames.map_err(called)?.pop().unwrap_or_default();
         Ok(MemberRead { volume, index, entry, frame, sha256 })
     }
 

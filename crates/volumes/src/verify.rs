@@ -1,5 +1,6 @@
 //! Verifies volumes: checks all that is stored of a volume against the digests from its import.
 
+use std::fmt;
 use std::ops::Range;
 
 use budget::Pace;
@@ -24,6 +25,9 @@ const VERSIONS_AT_ONCE: usize = 100;
 /// Bytes of frames that are read at once.
 const BATCH_BYTES: u64 = 8 << 20;
 
+/// The most bytes of a printed number where a page is named. METS may have whole headings there.
+const SHOWN_LABEL_BYTES_MAX: usize = 40;
+
 /// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
@@ -45,8 +49,45 @@ pub struct DamagedMember {
     /// The index of a page in METS order, the number of pages for METS, one more for the record,
     /// [`WHOLE_VOLUME`].
     pub member: u32,
+    /// What that is.
+    pub part: VolumePart,
     /// How the damage was noticed.
     pub detail: String,
+}
+
+/// A part of a volume as people know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VolumePart {
+    /// A page.
+    Page {
+        /// Its sequence.
+        seq: u32,
+        /// The number that is printed on it, as METS has it; none where its digests are damaged
+        /// too.
+        label: Option<String>,
+    },
+    /// The METS.
+    Mets,
+    /// The record.
+    Record,
+    /// All of it: its head, its directory or its damage marks.
+    Whole,
+}
+
+impl fmt::Display for VolumePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Page { seq, label: None } => write!(f, "page {seq}"),
+            Self::Page { seq, label: Some(label) } => {
+                let shown = &label[..label.floor_char_boundary(SHOWN_LABEL_BYTES_MAX)];
+                // It must not command a terminal.
+                write!(f, "page {seq} (printed {})", shown.replace(char::is_control, " "))
+            }
+            Self::Mets => f.write_str("METS"),
+            Self::Record => f.write_str("record"),
+            Self::Whole => f.write_str("all of it"),
+        }
+    }
 }
 
 /// The result of verifying the earlier versions of a volume.
@@ -81,7 +122,7 @@ impl Volumes {
         let volume = match self.heads.retry_transient(|| self.volume(id)).await {
             Err(error) if error.is_damage() => {
                 let mut findings = Findings::default();
-                findings.add(WHOLE_VOLUME, error.to_string());
+                findings.whole(error.to_string());
                 return Ok(findings.of(id, RevisionId::ZERO));
             }
             volume => volume?,
@@ -125,25 +166,31 @@ impl Volumes {
     async fn read_whole(&self, volume: &Volume, pace: &Pace) -> ObjectsResult<Findings> {
         let mut findings = Findings::default();
         match self.verify_pages(volume, pace, &mut findings).await {
-            Err(error) if error.is_damage() => findings.add(WHOLE_VOLUME, error.to_string()),
+            Err(error) if error.is_damage() => findings.whole(error.to_string()),
             done => done?,
         }
         let body = &volume.body;
-        self.verify_member(volume, volume.mets_index(), body.mets, body.mets_sha256, pace, &mut findings).await?;
+        self.verify_member(volume, VolumePart::Mets, body.mets, body.mets_sha256, pace, &mut findings).await?;
         if let (Some(record), Some(sha256)) = (body.record, body.record_sha256) {
-            self.verify_member(volume, volume.record_index(), record, sha256, pace, &mut findings).await?;
+            self.verify_member(volume, VolumePart::Record, record, sha256, pace, &mut findings).await?;
         }
         Ok(findings)
     }
 
     /// Marks what was found, and clears the marks on all other members. Unreadable marks are one
-    /// more finding.
+    /// more finding. Away from the heads' home what was found is only counted.
     async fn mark_findings(&self, volume: &Volume, findings: &mut Findings) -> ObjectsResult<()> {
-        let found: Vec<_> = findings.damaged.iter().map(|damage| (damage.member, damage.detail.clone())).collect();
+        if !self.heads.is_home() {
+            for damaged in &findings.damaged {
+                self.mark_damaged(&volume.id, volume.revision, damaged.member, &damaged.described()).await?;
+            }
+            return Ok(());
+        }
+        let found: Vec<_> = findings.damaged.iter().map(|damage| (damage.member, damage.described())).collect();
         let is_sound = |member| found.iter().all(|(damaged, _)| *damaged != member);
         match self.change_damage(&volume.id, volume.revision, &found, is_sound).await {
             Err(error) if error.is_damage() => {
-                findings.add(WHOLE_VOLUME, format!("its damage marks: {error}"));
+                findings.whole(format!("its damage marks: {error}"));
                 Ok(())
             }
             changed => changed,
@@ -185,31 +232,36 @@ impl Volumes {
         let fixity = match fixity {
             Ok(fixity) if fixity.len() == entries.len() => fixity,
             Ok(_) => {
-                pages.for_each(|page| findings.add(page, "its digests are missing".to_owned()));
+                let found = pages.clone().map(|page| (page, "its digests are missing".to_owned()));
+                findings.pages(pages.start, entries, &[], found.collect());
                 return Ok(());
             }
             Err(error) if error.is_damage() => {
-                pages.for_each(|page| findings.add(page, error.to_string()));
+                let found = pages.clone().map(|page| (page, error.to_string()));
+                findings.pages(pages.start, entries, &[], found.collect());
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         pace.took(fixity.iter().map(PageFixity::stored_bytes).sum()).await;
+        let labels: Vec<_> = fixity.iter().map(|fixity| fixity.label.clone()).collect();
+        let mut found = Vec::new();
         let mut first = pages.start;
         let mut rest: &[Entry] = entries;
         let mut fixity = fixity.into_iter();
         while !rest.is_empty() {
             let (batch, after) = rest.split_at(batch_len(rest));
-            let checked = self.readable(volume, first, batch, findings).await?;
+            let checked = self.readable(volume, first, batch, &mut found).await?;
             let checked: Vec<_> = checked.into_iter().zip(fixity.by_ref()).collect();
             pace.took(batch.iter().map(|entry| u64::from(entry.member.frame_len)).sum()).await;
             findings.members += batch.len() as u64;
             findings.bytes += batch.iter().map(|entry| u64::from(entry.member.size)).sum::<u64>();
             let damaged = self.heads.surroundings().compute.run(move || check_pages(first, checked)).await?;
-            findings.damaged.extend(damaged);
+            found.extend(damaged);
             first += u32::try_from(batch.len()).unwrap_or(u32::MAX);
             rest = after;
         }
+        findings.pages(pages.start, entries, &labels, found);
         Ok(())
     }
 
@@ -220,7 +272,7 @@ impl Volumes {
         volume: &Volume,
         first: u32,
         entries: &[Entry],
-        findings: &mut Findings,
+        found: &mut Vec<(u32, String)>,
     ) -> ObjectsResult<Vec<Option<(Entry, Bytes)>>> {
         let generation = volume.body.generation;
         match self.heads.retry_transient(|| self.frames(&volume.id, generation, entries)).await {
@@ -234,7 +286,7 @@ impl Volumes {
             {
                 Ok(mut frames) => readable.push(frames.pop().map(|frame| (*entry, frame))),
                 Err(error) if error.is_damage() => {
-                    findings.add(index, error.to_string());
+                    found.push((index, error.to_string()));
                     readable.push(None);
                 }
                 Err(error) => return Err(error),
@@ -247,7 +299,7 @@ impl Volumes {
     async fn verify_member(
         &self,
         volume: &Volume,
-        index: u32,
+        part: VolumePart,
         entry: Entry,
         sha256: [u8; 32],
         pace: &Pace,
@@ -255,16 +307,19 @@ impl Volumes {
     ) -> ObjectsResult<()> {
         findings.members += 1;
         findings.bytes += u64::from(entry.member.size);
-        let read = self.readable(volume, index, &[entry], findings).await?;
+        let member = if part == VolumePart::Record { volume.record_index() } else { volume.mets_index() };
+        let mut found = Vec::new();
+        let read = self.readable(volume, member, &[entry], &mut found).await?;
         pace.took(u64::from(entry.member.frame_len)).await;
-        for (frame, index) in read.into_iter().zip(index..) {
-            let Some((entry, frame)) = frame else { continue };
+        for (entry, frame) in read.into_iter().flatten() {
             match pack::inflate(&frame, entry.member.size, entry.member.crc32) {
                 Ok(text) if <[u8; 32]>::from(Sha256::digest(&text)) == sha256 => {}
-                Ok(_) => findings.add(index, "its SHA-256 is another".to_owned()),
-                Err(error) => findings.add(index, error.to_string()),
+                Ok(_) => found.push((member, "its SHA-256 is another".to_owned())),
+                Err(error) => found.push((member, error.to_string())),
             }
         }
+        let damaged = found.into_iter().map(|(member, detail)| DamagedMember { member, part: part.clone(), detail });
+        findings.damaged.extend(damaged);
         Ok(())
     }
 }
@@ -275,8 +330,30 @@ impl Findings {
         Verified { id: id.clone(), revision, members, bytes, damaged }
     }
 
-    fn add(&mut self, member: u32, detail: String) {
-        self.damaged.push(DamagedMember { member, detail });
+    fn whole(&mut self, detail: String) {
+        self.damaged.push(DamagedMember { member: WHOLE_VOLUME, part: VolumePart::Whole, detail });
+    }
+
+    /// Adds what was found of the pages of a segment, whose first has index `first`. Without labels
+    /// nothing is known of what is printed on them.
+    fn pages(&mut self, first: u32, entries: &[Entry], labels: &[Option<String>], mut found: Vec<(u32, String)>) {
+        found.sort_by_key(|(member, _)| *member);
+        self.damaged.extend(found.into_iter().map(|(member, detail)| {
+            let index = member.saturating_sub(first) as usize;
+            let seq = entries.get(index).map_or(0, |entry| entry.seq);
+            let label = labels.get(index).cloned().flatten();
+            DamagedMember { member, part: VolumePart::Page { seq, label }, detail }
+        }));
+    }
+}
+
+impl DamagedMember {
+    /// Which part is damaged, and how that was noticed.
+    fn described(&self) -> String {
+        match self.part {
+            VolumePart::Whole => self.detail.clone(),
+            _ => format!("{}: {}", self.part, self.detail),
+        }
     }
 }
 
@@ -296,11 +373,11 @@ fn batch_len(entries: &[Entry]) -> usize {
 }
 
 /// Checks the texts of pages that could be read. The first has index `first`.
-fn check_pages(first: u32, pages: Vec<(Option<(Entry, Bytes)>, PageFixity)>) -> Vec<DamagedMember> {
+fn check_pages(first: u32, pages: Vec<(Option<(Entry, Bytes)>, PageFixity)>) -> Vec<(u32, String)> {
     let check = |(member, (read, fixity)): (u32, (Option<(Entry, Bytes)>, PageFixity))| {
         let (entry, frame) = read?;
         let detail = check_page(&entry, &frame, &fixity).err()?;
-        Some(DamagedMember { member, detail })
+        Some((member, detail))
     };
     (first..).zip(pages).filter_map(check).collect()
 }

@@ -127,6 +127,13 @@ impl Versions {
         self.opened(self.timeline.then(below).await).await
     }
 
+    /// The incarnation of the version, kept or not, that was in force when exactly the changes below
+    /// a position had been made; `None` if there was none.
+    pub(crate) async fn incarnation_then(&self, below: RevisionId) -> ObjectsResult<Option<RevisionId>> {
+        let row = self.timeline.then(below).await.map_err(|error| error.of_volume(&self.id))?;
+        Ok(row.map(|row| row.head.incarnation))
+    }
+
     /// The version that begins with a revision.
     pub async fn version(&self, revision: RevisionId) -> ObjectsResult<Then> {
         self.opened(self.timeline.version(revision).await).await

@@ -73,12 +73,27 @@ async fn a_damaged_page_is_reported_and_marked_and_never_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn verifying_names_damaged_members() {
-    let fixture = fixture().await;
-    fixture.damage_a_pack(SALMON, Harm::FlippedBit, false).await;
-    let report = fixture.ask(Method::POST, &format!("{}/verify", path(SALMON))).answer().await.json();
+async fn a_damaged_page_is_named_by_its_sequence_and_its_printed_number() {
+    let fixture = crate::support::empty(DataSettings::default()).await;
+    let source = crate::support::volume("t.a", &["one", "two"]);
+    fixture.library.volumes.import(source, volumes::Unchanged::Skip, |_| {}).await.unwrap();
+    fixture.damage_a_pack("t.a", Harm::FlippedBit, false).await;
+    let report = fixture.ask(Method::POST, "/volumes/t.a/verify").answer().await.json();
     assert_eq!(report["sound"], false);
-    assert!(report["damaged"].as_array().unwrap().iter().any(|found| found["member"] == 0), "{report}");
+    let named = |member: usize| {
+        let mut found = report["damaged"][member].clone();
+        let detail = found.as_object_mut().unwrap().remove("detail").unwrap();
+        assert!(!detail.as_str().unwrap().is_empty(), "{report}");
+        found
+    };
+    assert_eq!(named(0), serde_json::json!({"member": 0, "part": "page", "seq": 1, "label": "p1"}));
+    assert_eq!(named(1), serde_json::json!({"member": 1, "part": "page", "seq": 2, "label": "p2"}));
+    // The METS is in the same pack.
+    assert_eq!(named(2), serde_json::json!({"member": 2, "part": "mets"}));
+
+    // The page itself is called so too where it is asked for.
+    let problem = fixture.get("/volumes/t.a/pages/2").await.json();
+    assert!(problem["detail"].as_str().unwrap().starts_with("damaged: t.a: page 2: "), "{problem}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -327,6 +327,30 @@ async fn an_answer_holds_its_memory_until_it_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_any_length_holds_no_more_than_some_hundred_volumes() {
+    let fixture = empty(DataSettings::default()).await;
+    let import = async |number: u32| {
+        let id = format!("t.{number}");
+        fixture.library.volumes.import(volume(&id, &["x"]), Unchanged::Skip, |_| {}).await.unwrap();
+    };
+    stream::iter(0..260).for_each_concurrent(32, import).await;
+    let memory = &fixture.library.memory;
+    let (status, _, body) = fixture.ask(Method::GET, "/volumes/?format=csv&fields=id,pages").sent().await;
+    assert_eq!(status, StatusCode::OK);
+    let (mut pieces, mut lines, mut most) = (body.into_data_stream(), 0, 0);
+    while let Some(piece) = pieces.next().await {
+        let of_piece = piece.unwrap().iter().filter(|byte| **byte == b'\n').count();
+        assert!(of_piece <= 256, "{of_piece} volumes at once");
+        lines += of_piece;
+        most = most.max(memory.taken_bytes());
+    }
+    // Two reads of the store, and the same share for both.
+    assert_eq!((lines, most), (261, 1 << 20));
+    drop(pieces);
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn texts_of_records_can_do_no_harm_in_a_table_or_a_page() {
     let fixture = empty(DataSettings::default()).await;
     let evil = serde_json::json!({

@@ -131,7 +131,8 @@ async fn the_list_is_a_timemap_too() {
     assert!(lines[3].ends_with(&format!("rel=\"first memento\"; datetime=\"{FIRST}\",")), "{}", lines[3]);
     assert!(lines[4].ends_with(&format!("rel=\"last memento\"; datetime=\"{SECOND}\"")), "{}", lines[4]);
 
-    let second = versions(&fixture).await[1].rsplit('/').next().unwrap().to_owned();
+    let all = versions(&fixture).await;
+    let [first, second] = [0, 1].map(|place| all[place].rsplit('/').next().unwrap());
     let ask = fixture.ask(Method::GET, &format!("/data-api{}/versions/?limit=1", address()));
     let map = ask.header(header::ACCEPT, "application/link-format").answer().await;
     let lines: Vec<_> = map.text().lines().collect();
@@ -141,6 +142,13 @@ async fn the_list_is_a_timemap_too() {
     let rest = format!("{original}/versions/?from={second}&limit=1>; rel=\"timemap\"; {typed}; from=\"{SECOND}\",");
     assert_eq!(lines[3], rest);
     assert!(lines[4].ends_with(&format!("rel=\"first memento\"; datetime=\"{FIRST}\"")), "{}", lines[4]);
+
+    for (from, relation) in [(first, "first memento"), (second, "last memento")] {
+        let ask = fixture.ask(Method::GET, &format!("/data-api{}/versions/?from={from}", address()));
+        let map = ask.header(header::ACCEPT, "application/link-format").answer().await;
+        let begin = map.text().lines().nth(3).unwrap();
+        assert!(begin.contains(&format!("{from}>; rel=\"{relation}\";")), "{}", map.text());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

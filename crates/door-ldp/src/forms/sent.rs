@@ -26,8 +26,12 @@ const TEXTS_BYTES_MAX: u64 = DESCRIPTION_BYTES_MAX + (16 << 10);
 /// Most fields.
 const FIELDS_MAX: usize = 16;
 
-/// Memory that a form takes: its texts, the page that shows them again, and what reads it.
+/// Memory that a form takes until its texts are read, however long they are.
 const FORM_BYTES: u64 = 4 * TEXTS_BYTES_MAX + PARSER_BYTES;
+
+/// Memory per byte of the texts from then on: themselves, and the request or the page that is made
+/// of them.
+const TEXTS_TIMES: u64 = 2;
 
 /// A form that was sent.
 pub struct Sent {
@@ -54,11 +58,11 @@ impl Sent {
         let (mut texts, mut texts_bytes) = (BTreeMap::new(), 0);
         for _ in 0..FIELDS_MAX {
             let Some(field) = form.next_part().await.map_err(refused)? else {
-                return Ok(Self { texts, file: None, _share: share });
+                return Self::of(texts, texts_bytes, None, share);
             };
             let Some(name) = field.name().map(str::to_owned) else { continue };
             if name == FILE {
-                return Ok(Self { texts, file: Some(field), _share: share });
+                return Self::of(texts, texts_bytes, Some(field), share);
             }
             let text = field.text().await.map_err(refused)?;
             texts_bytes += (name.len() + text.len()) as u64;
@@ -68,6 +72,19 @@ impl Sent {
             texts.insert(name, text);
         }
         Err(LdpError::Query("the form has too many fields"))
+    }
+
+    /// A form whose texts are read. It gives back what it does not need any more: a file may take
+    /// long to arrive, and what the form asks for may wait for a share of its own.
+    fn of(
+        texts: BTreeMap<String, String>,
+        texts_bytes: u64,
+        file: Option<Field<'static>>,
+        mut share: Share,
+    ) -> Result<Self, LdpError> {
+        let parser_bytes = if file.is_some() { PARSER_BYTES } else { 0 };
+        share.resize(TEXTS_TIMES * texts_bytes + parser_bytes)?;
+        Ok(Self { texts, file, _share: share })
     }
 
     /// A text without the space around it; empty if it was not sent.

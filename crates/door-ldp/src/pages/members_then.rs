@@ -48,6 +48,58 @@ impl Asked {
     pub fn is_first(&self) -> bool {
         self.after == 0
     }
+
+    /// The page, before anything of the list is read.
+    pub fn begin<T>(&self) -> PageOf<T> {
+        PageOf { left_out: self.after, shown: Vec::new(), shown_max: self.members_max }
+    }
+
+    /// Links to other pages of the list at an address. `label` says what they are.
+    pub fn pager(&self, label: &str, iri: &str, has_more: bool) -> Markup {
+        let page = |after: usize| {
+            let after = if after > 0 { format!("&{AFTER}={after}") } else { String::new() };
+            format!("{}?{LIMIT}={}{after}", local(iri), self.members_max)
+        };
+        let back = (!self.is_first()).then(|| [page(self.after.saturating_sub(self.members_max)), page(0)]);
+        let next = self.after + self.members_max;
+        let has_next = has_more && next <= AFTER_MAX;
+        html! {
+            @if has_more && !has_next { p.note { "There are more. Ask for Turtle to get all." } }
+            (pager_to(label, back, has_next.then(|| page(next))))
+        }
+    }
+}
+
+/// A page of a list that is read from its beginning.
+pub struct PageOf<T> {
+    /// So many are still left out.
+    left_out: usize,
+    shown: Vec<T>,
+    shown_max: usize,
+}
+
+impl<T> PageOf<T> {
+    /// About how many to read next; `None` if the page is complete.
+    pub fn wants(&self) -> Option<usize> {
+        // One more says whether there is a next page.
+        let missing = (self.shown_max + 1).saturating_sub(self.shown.len());
+        let at_once = if self.left_out > 0 { self.left_out.min(LEFT_OUT_AT_ONCE) } else { missing };
+        (missing > 0).then_some(at_once)
+    }
+
+    /// Takes what was read next.
+    pub fn take(&mut self, more: Vec<T>) {
+        let of_others = self.left_out.min(more.len());
+        self.left_out -= of_others;
+        self.shown.extend(more.into_iter().skip(of_others));
+    }
+
+    /// What the page shows, and whether there is more.
+    pub fn end(mut self) -> (Vec<T>, bool) {
+        let has_more = self.shown.len() > self.shown_max;
+        self.shown.truncate(self.shown_max);
+        (self.shown, has_more)
+    }
 }
 
 impl LdpRequest {
@@ -57,13 +109,6 @@ impl LdpRequest {
         let rows = stream::iter(paths_of(&state.resource, &children)).map(|path| self.member_then(state, path));
         let rows: Vec<_> = rows.buffered(READ_AT_ONCE).try_collect().await?;
         let iri = self.iri_at(At::Version(state.name));
-        let page = |after: usize| {
-            let after = if after > 0 { format!("&{AFTER}={after}") } else { String::new() };
-            format!("{}?{LIMIT}={}{after}", local(&iri), asked.members_max)
-        };
-        let back = (!asked.is_first()).then(|| [page(asked.after.saturating_sub(asked.members_max)), page(0)]);
-        let next = asked.after + asked.members_max;
-        let has_next = has_more && next <= AFTER_MAX;
         Ok(html! {
             h2 { "Contents" }
             @if rows.is_empty() {
@@ -71,28 +116,20 @@ impl LdpRequest {
             } @else {
                 (table(&self.site, None, &rows))
             }
-            @if has_more && !has_next { p.note { "There are more. Ask for Turtle to get all." } }
-            (pager_to("Pages of the contents", back, has_next.then(|| page(next))))
+            (asked.pager("Pages of the contents", &iri, has_more))
         })
     }
 
     /// The children on a page, and whether there are more.
     async fn names_then(&self, state: &State, asked: &Asked) -> Result<(Vec<Child>, bool), LdpError> {
         let mut members = self.library().repository.members_as_of(&state.resource, state.below).await?;
-        let (mut left_out, mut children) = (asked.after, Vec::new());
-        // One more says whether there is a next page.
-        let children_max = asked.members_max + 1;
-        while children.len() < children_max {
-            let at_once = if left_out > 0 { left_out.min(LEFT_OUT_AT_ONCE) } else { children_max - children.len() };
-            let Some(page) = members.more(at_once).await? else { break };
-            let of_others = left_out.min(page.len());
-            left_out -= of_others;
+        let mut page = asked.begin();
+        while let Some(at_once) = page.wants() {
+            let Some(more) = members.more(at_once).await? else { break };
             // The page shows names only.
-            children.extend(page.into_iter().skip(of_others).map(|child| Child { member: None, ..child }));
+            page.take(more.into_iter().map(|child| Child { member: None, ..child }).collect());
         }
-        let has_more = children.len() > asked.members_max;
-        children.truncate(asked.members_max);
-        Ok((children, has_more))
+        Ok(page.end())
     }
 
     /// A member as it was in a state of its container.

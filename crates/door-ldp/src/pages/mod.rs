@@ -3,8 +3,9 @@
 //! a METS `mets.rs`). `versions.rs` is the page of its versions, and `compare.rs` (with `alike.rs`
 //! and `changed_lines.rs`) says what two of them differ in. `deleted.rs` is the page of what was
 //! deleted from a container, and `fixity.rs` that of a check. `volumes.rs` is the page of all
-//! volumes, `volume.rs` that of one, and `volume_member.rs` that of a page of it, of its METS and
-//! of its record. Long answers are streams of statements with the same head and foot.
+//! volumes, at present or at some time, `volume.rs` that of one, and `volume_member.rs` that of a
+//! page of it, of its METS and of its record. Long answers are streams of statements with the same
+//! head and foot.
 
 mod alike;
 mod changed_lines;
@@ -26,7 +27,7 @@ mod volumes;
 
 pub use volume::{Listed, page_of_volume};
 pub use volume_member::{Beginning, SHOWN_BYTES, page_of_member};
-pub use volumes::page_of_volumes;
+pub use volumes::{page_of_volumes, page_of_volumes_then};
 
 use door_http::{Page, Place};
 use hathi::VolumeId;

@@ -104,7 +104,10 @@ impl Asked {
             _ => match short {
                 Some((_, field, comparison)) => self.add(condition::of_form(*field, *comparison, value, site))?,
                 None => {
-                    return Err(refused(format!("the search has no parameter `{}`", condition::shortened(name))));
+                    let known = ["condition"].into_iter().chain(ONCE).chain(SHORT.map(|(short, ..)| short));
+                    let known = known.collect::<Vec<_>>().join(", ");
+                    let name = condition::shortened(name);
+                    return Err(refused(format!("the search has no parameter `{name}`; there are {known}")));
                 }
             },
         }

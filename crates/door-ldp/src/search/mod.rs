@@ -18,7 +18,7 @@ use door_http::page;
 use heads::ResourcePath;
 use http::{HeaderValue, Method, StatusCode, header};
 use rdf::{NamedOrBlankNode, Term};
-use search::{DOCUMENT_BYTES_MAX, Found, Limits, SORTED_MAX};
+use search::{DOCUMENT_BYTES_MAX, Found, Limits};
 
 use crate::address::kept_iri;
 use crate::errors::LdpError;
@@ -31,11 +31,23 @@ pub use asked::Asked;
 /// The methods of the search.
 pub const ALLOW: &str = "GET, HEAD, OPTIONS";
 
-/// Memory that a search takes: pages of shards, and documents that are looked up.
+/// Memory that a search takes: pages of shards, documents that are looked up, and the places of
+/// results that are sorted.
 const SEARCH_BYTES: u64 = 8 << 20;
 
-/// Memory of each result: its document, and the same in the answer.
+/// Memory of each result on a page: its document, and the same in the answer.
 const RESULT_BYTES: u64 = 2 * DOCUMENT_BYTES_MAX as u64;
+
+/// Memory of a search with so many results on a page, wherever the page begins.
+pub fn memory_bytes(results_max: usize) -> u64 {
+    RESULT_BYTES.saturating_mul(results_max as u64).saturating_add(SEARCH_BYTES)
+}
+
+/// The most results on a page of a search that takes so much memory, but at least one.
+pub fn results_within(bytes_max: u64) -> usize {
+    let results = bytes_max.saturating_sub(SEARCH_BYTES) / RESULT_BYTES;
+    usize::try_from(results).unwrap_or(usize::MAX).max(1)
+}
 
 /// What a search has found.
 pub struct Searched {
@@ -129,9 +141,7 @@ impl LdpRequest {
             let place = search.cursors().await?.open(order, is_descending, &bytes);
             asked.query.after = Some(place.ok_or_else(|| LdpError::Search(FOREIGN_CURSOR.to_owned()))?);
         }
-        let sorted = asked.query.offset.min(SORTED_MAX) as u64 * DOCUMENT_BYTES_MAX as u64;
-        let bytes = SEARCH_BYTES + RESULT_BYTES * asked.query.max as u64 + sorted;
-        let share = self.library().memory.reserve(&self.party, bytes).await?;
+        let share = self.library().memory.reserve(&self.party, memory_bytes(asked.query.max)).await?;
         let _turn = self.door.readings.turn(&self.party).await?;
         let settings = self.settings().search;
         let limits = Limits { rows: settings.rows_max, time: settings.time_max };

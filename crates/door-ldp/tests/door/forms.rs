@@ -7,8 +7,10 @@ use axum::Extension;
 use axum::body::Body;
 use bytes::Bytes;
 use door_http::{Acted, ReadsOnly};
+use futures::{StreamExt, stream};
 use http::{Method, StatusCode};
 use store::Lane;
+use tokio::sync::oneshot;
 
 use crate::support::*;
 
@@ -474,6 +476,31 @@ async fn little_is_read_of_a_form_that_never_gets_to_a_field() {
     let long_boundary = format!("multipart/form-data; boundary={}", "x".repeat(71));
     let asked = fixture.ask(Method::POST, "/rest/fcr:forms").header("content-type", &long_boundary);
     assert_eq!(asked.answer().await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_holds_little_memory_while_its_file_arrives() {
+    let fixture = fixture().await;
+    let file = Some(("slow.txt", "text/plain", &b"first, then the rest"[..]));
+    let whole = form(&[("action", "upload"), ("name", "slow")], file);
+    let end = whole.windows(6).position(|bytes| bytes == b", then").unwrap();
+    let (first, rest) = (Bytes::copy_from_slice(&whole[..end]), Bytes::copy_from_slice(&whole[end..]));
+    let (waits, is_waited_for) = oneshot::channel();
+    let (let_go, held) = oneshot::channel();
+    let rest = async move {
+        waits.send(()).unwrap();
+        held.await.map(|()| rest)
+    };
+    let pieces = stream::iter([Ok(first)]).chain(stream::once(rest));
+    let look = async {
+        is_waited_for.await.unwrap();
+        let taken_bytes = fixture.library.memory.taken_bytes();
+        assert!(taken_bytes < 512 << 10, "{taken_bytes}");
+        let_go.send(()).unwrap();
+    };
+    let (uploaded, ()) = futures::join!(send(&fixture, "/rest", Body::from_stream(pieces)), look);
+    assert_eq!(location(&uploaded), "/rest/slow/fcr:metadata");
+    assert_eq!(&fixture.get("/rest/slow").await.body[..], b"first, then the rest");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,17 +3,21 @@
 //! A call of the store that never ends is given up, and an update computes no further. So no test
 //! measures time: a machine that is busy with other tests takes as long as it likes.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
+use bytes::Bytes;
 use door_ldp::LdpSettings;
-use futures::FutureExt;
+use futures::{FutureExt, stream};
 use heads::LibraryOptions;
 use http::{Method, StatusCode};
 use store::faults::{Fault, Faults, Kind, Rates};
+use tokio::sync::oneshot;
 
-use crate::support::{Fixture, faulty, fixture, fixture_of};
+use crate::support::{Fixture, ROOT, TURTLE, faulty, fixture, fixture_of};
 
 /// The time limit of every wait, for a test that fails. On a busy machine other tests come between.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -145,4 +149,37 @@ async fn an_update_ends_when_its_client_leaves() {
     assert_eq!(fixture.get("/rest/a").await.etag(), before, "it changed something");
     let next = tokio::time::timeout(PATIENCE, patch("INSERT DATA { <> <u:q> <u:o> }").answer()).await;
     assert_eq!(next.expect("its turn is not free").status, StatusCode::NO_CONTENT);
+}
+
+/// Parsing itself ends at its next statement, as a test of the crate `rdf` shows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_is_parsed_no_further_once_its_client_has_left() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    // So long that it is not parsed where it was received.
+    let statements: String = (0..1_000).map(|n| format!("<#{n}> <http://a/p> {n} . ")).collect();
+    for (method, path) in [(Method::PUT, "/rest/c/new"), (Method::POST, "/rest/c")] {
+        // The body arrives, and its client has left by then.
+        let (asked_for, is_asked_for) = oneshot::channel();
+        let (send, sent) = oneshot::channel::<String>();
+        let body = stream::once(async move {
+            asked_for.send(()).unwrap();
+            Ok::<_, Infallible>(Bytes::from(sent.await.unwrap()))
+        });
+        let ask = fixture.ask(method, path).header("content-type", TURTLE).body(Body::from_stream(body));
+        let mut answer = Box::pin(ask.response());
+        tokio::select! {
+            response = &mut answer => panic!("it has an answer before its body: {response:?}"),
+            asked_for = is_asked_for => asked_for.unwrap(),
+        }
+        drop(answer);
+        send.send(statements.clone()).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while fixture.library.memory.taken_bytes() > 0 {
+            assert!(Instant::now() < deadline, "it still holds something");
+            tokio::task::yield_now().await;
+        }
+    }
+    let contained = fixture.get("/rest/c").await.objects(&format!("{ROOT}c"), "contains");
+    assert_eq!(contained, Vec::<String>::new(), "it goes on without its client");
 }

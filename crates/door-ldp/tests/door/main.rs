@@ -36,3 +36,4 @@ mod versions;
 mod vocabularies;
 mod volume_pages;
 mod volumes;
+mod volumes_then;

@@ -5,11 +5,12 @@ use axum::body::to_bytes;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use door_ldp::{LdpDoor, LdpSettings, Routes, SearchSettings, own_types, routes};
+use heads::LibraryOptions;
 use http::{Method, StatusCode};
 use search::{Pacing, Turn};
 use serde_json::Value;
 
-use crate::support::{Fixture, ROOT, fixture};
+use crate::support::{Fixture, ROOT, fixture, fixture_keeping};
 
 /// Lets the index have everything.
 pub async fn index(fixture: &Fixture) {
@@ -310,6 +311,21 @@ async fn results_hold_their_share_of_the_memory_until_they_are_sent() {
         assert_eq!(taken_bytes, body.len() as u64, "{accept}");
         drop(body);
         assert_eq!(memory.taken_bytes(), 0, "{accept}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_far_offset_takes_no_more_memory_than_the_first_page() {
+    // Enough for the results of a page, and not for thousands of them.
+    let options = LibraryOptions { memory_bytes: 24 << 20, ..LibraryOptions::default() };
+    let fixture = fixture_keeping(options).await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    index(&fixture).await;
+    for (query, count) in [("", 1), ("offset=1", 0), ("offset=10000", 0)] {
+        for order in ["fedora_id", "modified"] {
+            let query = format!("{query}&order_by={order}&condition=fedora_id%3Dc*");
+            assert_eq!(found(&fixture, &query).await["items"].as_array().unwrap().len(), count, "{query}");
+        }
     }
 }
 

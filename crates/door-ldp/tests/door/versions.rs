@@ -487,6 +487,37 @@ async fn versions_of_a_deleted_resource_and_of_the_one_before_it_stay_readable()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_gone_says_where_its_versions_are() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    versioned(&fixture, "/rest/c/a", 2).await;
+    let (original, list) = (vec![format!("{ROOT}c/a")], vec![format!("{ROOT}c/a/fcr:versions")]);
+    // It went with its container, whose tombstone goes then.
+    for (deleted, status) in [("/rest/c", StatusCode::GONE), ("/rest/c/fcr:tombstone", StatusCode::NOT_FOUND)] {
+        assert_eq!(fixture.ask(Method::DELETE, deleted).answer().await.status, StatusCode::NO_CONTENT);
+        for method in [Method::GET, Method::HEAD] {
+            let gone = fixture.ask(method, "/rest/c/a").answer().await;
+            assert!(gone.status == status && varies(&gone), "{gone:?}");
+            assert_eq!(
+                (gone.links("original"), gone.links("timegate"), gone.links("timemap")),
+                (original.clone(), original.clone(), list.clone())
+            );
+        }
+        assert!(follow(&fixture, &at(&fixture, "/rest/c/a", BEGIN).await).await.says("<c/a> dc:title \"0\" ."));
+    }
+    for (path, status) in [("/rest/never", StatusCode::NOT_FOUND), ("/rest/?limit=x", StatusCode::BAD_REQUEST)] {
+        let refused = fixture.get(path).await;
+        assert!(refused.status == status && varies(&refused), "{refused:?}");
+        assert_eq!(refused.links("timemap"), [""; 0], "{path}");
+    }
+    // What does not negotiate says nothing of that.
+    for path in ["/rest/never/fcr:versions", "/rest/c/a/fcr:fixity"] {
+        let refused = fixture.get(path).await;
+        assert_eq!((refused.status, varies(&refused)), (StatusCode::NOT_FOUND, false), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_operator_can_hide_the_versions_of_deleted_resources() {
     let fixture =
         fixture_with(door_ldp::LdpSettings { deleted_versions: false, ..door_ldp::LdpSettings::default() }).await;
@@ -515,6 +546,7 @@ async fn nothing_is_said_about_versions_where_none_are_kept() {
         assert_eq!(reply.status, StatusCode::OK, "it does not negotiate");
         assert!(!varies(&reply) && reply.links("timegate").is_empty() && reply.links("timemap").is_empty());
         assert!(!reply.links("type").iter().any(|class| class.starts_with(MEMENTO)));
+        assert!(!varies(&fixture.get("/rest/never").await));
         for path in ["/rest/a/fcr:versions", "/rest/a/fcr:versions/20250615150640"] {
             let refused = fixture.get(path).await;
             assert_eq!(refused.status, StatusCode::NOT_FOUND);

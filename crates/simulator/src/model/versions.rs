@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use heads::{Head, Keep, ObjectState, RevisionId, keys};
 
-use super::{Model, Reply};
+use super::{Model, Reply, Sums};
 use crate::trace::Op;
 use crate::work::FoundVersions;
 
@@ -57,11 +57,11 @@ impl Model {
 
     /// Whether two revisions of an object have the same description and the same bytes.
     pub(super) fn are_alike(&self, object: &Bytes, one: RevisionId, other: RevisionId) -> bool {
-        let state = |revision: RevisionId| {
+        let made = |revision: RevisionId| {
             let mut heads = self.versions.get(object)?.iter().map(|version| &version.head);
-            let resource = heads.find(|head| head.revision == revision)?.body.resource()?;
-            Some((resource.description.sha256, resource.binary().map(|binary| binary.sha256)))
+            Some(Sums::of(heads.find(|head| head.revision == revision)?.body.resource()?))
         };
+        let state = |revision| made(revision).or_else(|| self.received_state(object, revision));
         let (one, other) = (state(one), state(other));
         one.is_some() && one == other
     }
@@ -112,7 +112,17 @@ impl Model {
         let object = keys::resource_partition(&found.path);
         let key = |revision: &RevisionId| (object.clone(), *revision);
         let removal = |revision: &RevisionId| self.of_versions.removals.get(&key(revision)).copied();
-        for revision in &found.listed {
+        let all_are_kept = matches!(keep, Keep::All | Keep::Explicit);
+        if let Some(wrong) = self.wrong_received(&object, &found.listed, all_are_kept, began) {
+            return Some(wrong);
+        }
+        let is_other = |(revision, sums): &&(RevisionId, Sums)| {
+            self.received_state(&object, *revision).is_some_and(|sent| sent != *sums)
+        };
+        if let Some((revision, _)) = found.read.iter().find(is_other) {
+            return Some(format!("{revision} is read in another state than it was sent"));
+        }
+        for revision in found.listed.iter().filter(|revision| !self.is_received(&object, **revision)) {
             if removal(revision).is_some_and(|removal| removal.done_at.is_some_and(|done_at| done_at < began)) {
                 return Some(format!("{revision} was removed, and is listed"));
             }
@@ -123,7 +133,7 @@ impl Model {
                 return Some(format!("{revision} is listed, and was no version"));
             }
         }
-        if !matches!(keep, Keep::All | Keep::Explicit) {
+        if !all_are_kept {
             return None;
         }
         let is_untouched = |revision: &RevisionId| {

@@ -131,7 +131,10 @@ impl Run {
                         )
                     })
                 };
-                let unknown = world.model.removals().filter(|version| !consumer.removed.contains(*version));
+                // That a received version is removed is announced without saying which one.
+                let removals =
+                    world.model.removals().filter(|(object, revision)| !world.model.is_received(object, *revision));
+                let unknown = removals.filter(|version| !consumer.removed.contains(*version));
                 let unknown = unknown.map(|(object, revision)| {
                     format!("consumer {number} has not learned that {revision} of {} is removed", object.escape_ascii())
                 });

@@ -5,7 +5,7 @@ use heads::{ResourcePath, RevisionId, keys};
 use store::Clock;
 
 use super::Run;
-use crate::work::{Question, Work};
+use crate::work::{Question, VERSIONED, Work, parsed};
 
 /// Revisions before which the past of an object is read, at most. They are spread over its life.
 const READ_MAX: usize = 12;
@@ -24,6 +24,10 @@ impl Run {
         };
         let root = keys::resource_partition(&ResourcePath::root());
         let (announces, has_versions) = (self.setup.announces(), self.setup.has_versions);
+        for path in VERSIONED.into_iter().filter(|_| has_versions) {
+            self.ask(0, Work::ReadVersions { path: parsed(path), max: usize::MAX });
+            self.until_idle().await;
+        }
         for object in objects {
             let (changes, removed) = {
                 let world = self.world.lock();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hathi::VolumeId;
 use heads::ResourcePath;
 
+use super::versions::READ_MAX;
 use super::{CONTAINERS, Does, End, GROUPS, Tend, Transact, VOLUMES, What, Work, parsed, volume_id};
 use crate::chance::Chance;
 use crate::setup::{EXPLICIT, Setup, Theme};
@@ -13,9 +14,9 @@ use crate::setup::{EXPLICIT, Setup, Theme};
 /// Names in the root that transactions change. Some of them others change too.
 const TRANSACTED: [&str; 5] = ["n0", "n1", "x0", "x1", "x2"];
 
-/// Resources of which clients ask for versions, and restore and remove some: those of a tree with
-/// explicit versions, and others.
-const VERSIONED: [&str; 4] = [EXPLICIT, "a/n0", "a/n1", "n0"];
+/// Resources of which clients ask for versions, send some, and restore and remove some: those of a
+/// tree with explicit versions, and others.
+pub(crate) const VERSIONED: [&str; 4] = [EXPLICIT, "a/n0", "a/n1", "n0"];
 
 /// Names in archival groups.
 const PARTS: [&str; 2] = ["p0", "p1"];
@@ -189,12 +190,13 @@ impl Work {
         let token = format!("t{number}");
         let what = if chance.permille(300) { What::Bytes(token) } else { What::Statements(token) };
         match chance.below(20) {
-            0..=3 => Self::AskForVersion { path },
-            // The number says which one, so that no draw is added.
+            0..=2 => Self::AskForVersion { path },
+            // The number says the rest, so that no draw is added.
+            3 | 12 => Self::SendVersion { path, nth: number, token: format!("t{number}") },
             4 | 13 => Self::Restore { path, nth: usize::try_from(number).unwrap_or(0) },
             5..=7 => Self::RemoveVersion { path, nth: chance.place(8) },
-            8..=10 => Self::ReadVersions { path },
-            11 | 12 => Self::Update { path, what },
+            8..=10 => Self::ReadVersions { path, max: READ_MAX },
+            11 => Self::Update { path, what },
             14..=15 if path.as_str() == EXPLICIT => Self::Create { path, what: What::Container },
             14..=15 => Self::Create { path, what },
             16 if path.as_str() == EXPLICIT => Self::CreateOver { path, what: What::Container },

@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use repository::ResourceError;
 use store::{Call, Class, Deadline};
 
+pub(crate) use self::draw::VERSIONED;
 pub(crate) use self::fast::{ATTRIBUTES, FastChange, FastFound, FastWork};
 use self::past::remember;
 pub(crate) use self::past::{Archived, Past, Question, VolumeThen};
@@ -31,7 +32,7 @@ pub(crate) use self::records::{AttributeChange, Counted, Found, IDS, RecordChang
 use self::resources::{create, delete, list, post, read, update};
 pub(crate) use self::transactions::{Does, End, Transact};
 pub(crate) use self::versions::FoundVersions;
-use self::versions::{ask_for_version, read_versions, remove_version, restore};
+use self::versions::{ask_for_version, read_versions, remove_version, restore, send_version};
 use self::volumes::{import, list_volumes, read_selection, read_volumes, select};
 use crate::model::{Reply, Subject};
 use crate::store::world::World;
@@ -69,7 +70,8 @@ pub(crate) enum Work {
     AskForVersion { path: ResourcePath },
     Restore { path: ResourcePath, nth: usize },
     RemoveVersion { path: ResourcePath, nth: usize },
-    ReadVersions { path: ResourcePath },
+    ReadVersions { path: ResourcePath, max: usize },
+    SendVersion { path: ResourcePath, nth: u64, token: String },
     Records(RecordWork),
     Pipelined(Pipelined),
     Fast(FastWork),
@@ -238,7 +240,8 @@ impl Work {
             Self::AskForVersion { path } => ask_for_version(&library, &path).await,
             Self::Restore { path, nth } => restore(&library, &path, nth, op, &world).await,
             Self::RemoveVersion { path, nth } => remove_version(&library, &path, nth, &world).await,
-            Self::ReadVersions { path } => read_versions(&library, path).await,
+            Self::ReadVersions { path, max } => read_versions(&library, path, max).await,
+            Self::SendVersion { path, nth, token } => send_version(&library, &path, nth, &token, &world).await,
             Self::Follow { consumer, from, max } => match library.feed.after(from, max).await {
                 Ok(page) => Came::seen(Seen::Events { consumer, from, page }),
                 Err(FeedError::Dropped { .. }) => Came::seen(Seen::Wrong("the feed has dropped changes".to_owned())),

@@ -35,7 +35,7 @@ fn bytes_of(token: &str) -> Bytes {
     Bytes::from(token.repeat(if number.is_multiple_of(3) { 1 } else { 30 }))
 }
 
-async fn upload(library: &Library, path: &ResourcePath, token: &str) -> Result<Uploaded, Came> {
+pub(super) async fn upload(library: &Library, path: &ResourcePath, token: &str) -> Result<Uploaded, Came> {
     let source = futures::stream::iter([Ok::<_, std::io::Error>(bytes_of(token))]);
     library.repository.upload(path, source, &[]).await.map_err(|error| Came::replied(Reply::Unknown(error.to_string())))
 }

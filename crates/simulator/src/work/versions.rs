@@ -1,4 +1,4 @@
-//! Versions that clients ask for, restore, remove and read.
+//! Versions that clients ask for, send with times of their own, restore, remove and read.
 
 use std::mem::discriminant;
 use std::sync::Arc;
@@ -7,16 +7,19 @@ use bytes::Bytes;
 use heads::{ObjectsResult, ResourcePath, RevisionId, keys};
 use library::Library;
 use parking_lot::Mutex;
-use repository::{Kind, Membership, Resource, ResourceError, ResourceResult, Update, Uploaded, Versions, Written};
+use repository::{
+    Kind, Membership, NewVersion, Resource, ResourceError, ResourceResult, Update, Uploaded, Versions, Written,
+};
+use store::UnixMillis;
 
-use super::resources::{give_back, written, wrong_with};
+use super::resources::{give_back, upload, written, wrong_with};
 use super::{Came, Seen, damage, refused, refused_object};
-use crate::model::Reply;
+use crate::model::{Reply, Sums};
 use crate::store::world::World;
 use crate::trace::Op;
 
 /// Versions that a client reads whole, at most. They are spread over those that are listed.
-const READ_MAX: usize = 3;
+pub(super) const READ_MAX: usize = 3;
 
 /// The versions of a resource, as a client found them.
 #[derive(Clone, Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct FoundVersions {
     pub(crate) path: ResourcePath,
     /// Those that are listed, oldest first.
     pub(crate) listed: Vec<RevisionId>,
+    /// The states of some of them.
+    pub(crate) read: Vec<(RevisionId, Sums)>,
     /// Those of them that could not be read, each with what is wrong.
     pub(crate) broken: Vec<(RevisionId, String)>,
 }
@@ -37,6 +42,46 @@ pub(super) async fn ask_for_version(library: &Library, path: &ResourcePath) -> C
         Ok(Written { path, revision }) => written(&path, revision),
         Err(error) => Came::replied(refused(&error)),
     }
+}
+
+/// Sends a version with a time of its own. What is sent is noted before, so that it is known
+/// whenever the server dies.
+pub(super) async fn send_version(
+    library: &Library,
+    path: &ResourcePath,
+    nth: u64,
+    token: &str,
+    world: &Arc<Mutex<World>>,
+) -> Came {
+    let resource = match library.repository.resource(path).await {
+        Ok(resource) => resource,
+        Err(error) => return Came::replied(refused(&error)),
+    };
+    let bytes = match resource.kind() {
+        Kind::Binary(_) => match upload(library, path, token).await {
+            Ok(uploaded) => Some(uploaded),
+            Err(came) => return came,
+        },
+        Kind::RdfSource | Kind::Container { .. } => None,
+    };
+    let (at, description) = (second_of(nth, library.clock().now()), Bytes::from(token.to_owned()));
+    let (object, place) = (keys::resource_partition(path), RevisionId::first_at(at));
+    let sums = Sums::of_sent(&description, bytes.as_ref());
+    world.lock().model.sends_version(&object, place, sums);
+    let new = NewVersion { at, description, membership: Membership::Basic, bytes: bytes.clone() };
+    let came = match library.repository.receive_version(&resource, &new).await {
+        Ok(_) => Came::replied(Reply::Done(None)),
+        Err(error) => give_back(library, bytes, error).await,
+    };
+    world.lock().model.sent_version(&object, place, sums, &came.reply);
+    came
+}
+
+/// The second that a client states: one of few long ago, or one of the last ones, in which
+/// something else may have been.
+fn second_of(nth: u64, now: UnixMillis) -> UnixMillis {
+    let second = if nth.is_multiple_of(3) { (now.0 / 1_000).saturating_sub(1 + nth % 4) } else { 1 + nth % 8 };
+    UnixMillis(1_000 * second)
 }
 
 /// Makes one of the listed versions the current state again, as the repository door does. Which one
@@ -123,10 +168,10 @@ pub(super) async fn remove_version(
     Came::replied(reply)
 }
 
-/// Lists the versions of a resource, and reads some of them whole.
-pub(super) async fn read_versions(library: &Library, path: ResourcePath) -> Came {
-    let mut found = FoundVersions { path, listed: Vec::new(), broken: Vec::new() };
-    match find(library, &mut found).await {
+/// Lists the versions of a resource, and reads at most `max` of them whole.
+pub(super) async fn read_versions(library: &Library, path: ResourcePath, max: usize) -> Came {
+    let mut found = FoundVersions { path, listed: Vec::new(), read: Vec::new(), broken: Vec::new() };
+    match find(library, &mut found, max).await {
         // There never was a resource.
         Ok(()) | Err(ResourceError::Absent(_)) => Came::seen(Seen::Versions(found)),
         Err(ResourceError::Objects(error)) => damage(&error).unwrap_or_else(|| Came::replied(refused_object(&error))),
@@ -134,13 +179,19 @@ pub(super) async fn read_versions(library: &Library, path: ResourcePath) -> Came
     }
 }
 
-async fn find(library: &Library, found: &mut FoundVersions) -> ResourceResult<()> {
+async fn find(library: &Library, found: &mut FoundVersions, max: usize) -> ResourceResult<()> {
     let (versions, listed) = versions_of(library, &found.path).await?;
-    let step = listed.len().div_ceil(READ_MAX).max(1);
+    let step = listed.len().div_ceil(max).max(1);
     for revision in listed.iter().rev().step_by(step).filter(|revision| **revision >= versions.from()) {
-        let wrong = match versions.at(*revision).await? {
-            Some(version) => wrong_with(library, &version).await,
-            None => Some("it is listed, and not found".to_owned()),
+        let wrong = match versions.at(*revision).await {
+            Ok(Some(version)) => {
+                found.read.push((*revision, Sums::of(version.body())));
+                wrong_with(library, &version).await
+            }
+            Ok(None) => Some("it is listed, and not found".to_owned()),
+            // The state of a received version is read only now. The version may be removed by now.
+            Err(ResourceError::Objects(error)) if error.is_damage() => Some(error.to_string()),
+            Err(error) => return Err(error),
         };
         found.broken.extend(wrong.map(|wrong| (*revision, wrong)));
     }

@@ -240,10 +240,11 @@ impl Replacing<'_> {
     async fn frame(&self, index: u32, entry: &Entry) -> ObjectsResult<pack::Frame> {
         let Volume { id, body, .. } = self.volume;
         let read = self.handle.frames(id, body.generation, std::slice::from_ref(entry));
-        let frame = read.await.map_err(|error| error.at_member(index))?.pop();
-        let bytes = frame.ok_or_else(|| self.volume.damaged(index, "its frame is missing"))?;
+        let called = self.volume.called(index, entry);
+        let frame = read.await.map_err(|error| error.at_member(index, &called))?.pop();
+        let bytes = frame.ok_or_else(|| self.volume.damaged(index, &format!("{called}: its frame is missing")))?;
         pack::inflate(&bytes, entry.member.size, entry.member.crc32)
-            .map_err(|error| self.volume.damaged(index, &error.to_string()))?;
+            .map_err(|error| self.volume.damaged(index, &format!("{called}: {error}")))?;
         Ok(pack::Frame { bytes, size: entry.member.size, crc32: entry.member.crc32 })
     }
 

@@ -1,4 +1,5 @@
-//! Archives, token counts and selections as of a time, against a model of what there was.
+//! Archives, token counts, selections and the list of volumes as of a time, against a model of what
+//! there was.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -144,6 +145,27 @@ impl Model {
         }
     }
 
+    /// Compares the list of volumes as of a time with the model, where it is known.
+    async fn check_list(&self, time: UnixMillis) {
+        let is_known = match self.keep {
+            Keep::All => true,
+            Keep::For(kept) => self.bench.clock.now().since(below(time).time()) < kept,
+            Keep::None | Keep::Newest(_) | Keep::Explicit => false,
+        };
+        if !is_known {
+            return;
+        }
+        let mut list = self.bench.library.volumes.list_as_of(below(time)).await.unwrap();
+        let mut listed = Vec::new();
+        while let Some(more) = list.more(2).await.unwrap() {
+            listed.extend(more);
+        }
+        listed.sort();
+        let was_there = |n: &usize| self.expected(*n, time) != Expected::Missing(MissingReason::Absent);
+        let expected: Vec<_> = (0..self.ids.len()).filter(was_there).map(|n| self.ids[n].clone()).collect();
+        assert_eq!(listed, expected, "as of {time:?}, {:?} kept: {:?}", self.keep, self.changes);
+    }
+
     /// Checks the moments around each change of which everything is settled.
     async fn check_all(&mut self) {
         let settled = self.bench.library.heads.announced_until().await.unwrap().time().0;
@@ -154,6 +176,7 @@ impl Model {
         moments.dedup();
         for moment in moments {
             self.check(UnixMillis(moment)).await;
+            self.check_list(UnixMillis(moment)).await;
         }
     }
 }

@@ -150,6 +150,7 @@ async fn whatever_a_library_stores_has_a_rule() {
         (Table::Work, search::keys::state_partition(), search::keys::state()),
         (Table::Work, search::keys::partition(1, List::Documents, 0), search::keys::document(path, RevisionId::ZERO)),
         (Table::Children, keys::past_index_partition(path, RevisionId::ZERO), keys::past_index(1, 2)),
+        (Table::Tokens, Bytes::from_static(b"tokens"), Bytes::from_static(b"importer")),
     ] {
         seen.extend(Partition::of(table, &partition, &sort));
     }

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use audit::{Event, EventKind, EventResult, Requester};
 use budget::Party;
+use bytes::Bytes;
 use hathi::Seq;
 use heads::Mark;
 use heads::{LibraryOptions, ObjectsError, keys};
 use library::Library;
-use repository::ResourceError;
-use repository::Update;
+use repository::{DamagedPart, NewResource, Part, Resource, ResourceError, Update};
 use store::{Call, Class, Deadline, NewRow, Step, Store, StoreError, Table};
 use volumes::{BulkRequest, OnDamage, SelectionInfo, SelectionTerms, Wanted};
 
+use super::contents::{put, upload};
 use super::tree::{OLD, children, container, create, delete, path, said, source, update};
 use super::work::{all_passes, with_work};
 use crate::support::memory::{Fault, Memory};
@@ -114,6 +115,10 @@ async fn a_change_away_from_home_is_refused_before_anything_is_written() {
         refers_to: Vec::new(),
     };
     is_refused(there.repository.update(&resource, &new).await.unwrap_err());
+    // So many references are recorded by more lists than the one with the head.
+    let refers_to = (0..300).map(|n| path(&format!("t/{n}"))).collect();
+    let new = NewResource { refers_to, ..source("") };
+    is_refused(there.repository.create(&path("p/many"), &new).await.unwrap_err());
     for refused in [
         import(&there, volume("t.b", &["new"])).await.map(|_| ()),
         import(&there, volume("t.a", &["new"])).await.map(|_| ()),
@@ -230,4 +235,74 @@ async fn damage_that_is_found_away_from_home_is_neither_marked_nor_remembered_th
     assert_eq!(there.heads.damage_found(), 1, "monitors see it");
     assert_eq!(there.volumes.damaged_members(&id("t.a"), volume.revision).await.unwrap(), Vec::<u32>::new());
     assert_eq!(away.steps(), 0, "a volume was marked");
+}
+
+/// Changes all stored descriptions in one data center; `None` loses them.
+fn change_descriptions(of: &Memory, to: Option<&'static [u8]>) {
+    let mut changed = 0;
+    of.tamper(|table, sort, value| {
+        if table != Table::Objects || !sort.starts_with(&keys::description_prefix()) {
+            return Some(value);
+        }
+        changed += 1;
+        to.map(Bytes::from_static)
+    });
+    assert!(changed > 0, "nothing is described");
+}
+
+async fn resource(library: &Library, at: &str) -> Resource {
+    library.repository.resource(&path(at)).await.unwrap()
+}
+
+async fn marked(library: &Library, at: &str) -> Vec<Part> {
+    library.repository.damaged_parts(&resource(library, at).await).await.unwrap()
+}
+
+/// The damaged parts that a verification finds.
+async fn found(library: &Library, resource: &Resource) -> Vec<Option<Part>> {
+    let damaged = library.repository.verify(resource).await.unwrap().damaged;
+    damaged.into_iter().map(|DamagedPart { part, .. }| part).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn verifying_away_from_home_marks_and_unmarks_nothing_and_what_has_not_arrived_is_out_of_reach() {
+    let faulty = faulty().await;
+    let home = &faulty.library;
+    let (away, there) = away(&faulty).await;
+    create(home, "text", "said").await.unwrap();
+    create(home, "other", "said").await.unwrap();
+    put(home, "bytes", upload(home, "bytes", 1).await).await;
+    import(home, volume("t.a", &["text"])).await.unwrap();
+
+    // The heads have arrived. A description and the bytes have not.
+    away.catch_up(|table| table != Table::Contents);
+    change_descriptions(&away, None);
+    let (text, bytes) = (resource(&there, "text").await, resource(&there, "bytes").await);
+    let read = there.repository.content(&bytes, bytes.body().binary().unwrap(), 0..1).await;
+    let (of_text, of_bytes) = tokio::join!(there.repository.verify(&text), there.repository.verify(&bytes));
+    let errors = [there.repository.description(&text).await.err(), read.err(), of_text.err(), of_bytes.err()];
+    for error in errors {
+        assert!(error.as_ref().is_some_and(|error| error.is_passing() && !error.is_damage()), "{error:?}");
+    }
+    away.catch_up(|_| true);
+    assert_eq!((found(&there, &text).await, found(&there, &bytes).await), (vec![], vec![]));
+
+    // A mark that is true at home, on what is sound here.
+    change_descriptions(&faulty.store, Some(b"damaged"));
+    assert_eq!(found(home, &resource(home, "text").await).await, [Some(Part::Description)]);
+    away.catch_up(|table| table == Table::Damage);
+    assert_eq!(found(&there, &text).await, []);
+    assert_eq!(marked(&there, "text").await, [Part::Description]);
+    assert_eq!(marked(home, "text").await, [Part::Description]);
+
+    // What is damaged here is reported, and marked nowhere.
+    change_descriptions(&away, Some(b"damaged"));
+    away.tamper(|table, _, value| Some(if table == Table::Packs { Bytes::from_static(b"damaged") } else { value }));
+    assert_eq!(found(&there, &resource(&there, "other").await).await, [Some(Part::Description)]);
+    let verified = there.volumes.verify(&id("t.a")).await.unwrap();
+    assert!(!verified.damaged.is_empty(), "the damaged pages are not reported");
+    assert!(there.heads.damage_found() > 1, "monitors do not see it");
+    assert_eq!(marked(home, "other").await, []);
+    assert_eq!(home.volumes.damaged_members(&id("t.a"), verified.revision).await.unwrap(), Vec::<u32>::new());
+    assert_eq!(away.steps(), 0, "a verification away from home has written");
 }

@@ -185,13 +185,17 @@ impl Memory {
         Arc::new(away)
     }
 
-    /// The rows of these tables arrive here in their present state at home.
+    /// The rows of these tables arrive here in their present state at home, and contents if theirs
+    /// is one of the tables.
     pub fn catch_up(&self, tables: impl Fn(Table) -> bool) {
         let home = self.home.as_ref().unwrap().state.lock();
         let mut state = self.state.lock();
         state.rows.retain(|(table, _, _), _| !tables(*table));
         let arrived = home.rows.iter().filter(|((table, _, _), _)| tables(*table));
         state.rows.extend(arrived.map(|(key, row)| (key.clone(), row.clone())));
+        if tables(Table::Contents) {
+            state.contents.clone_from(&home.contents);
+        }
     }
 
     /// Waits for its turn, and returns the fault to inject then.

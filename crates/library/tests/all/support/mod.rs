@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hathi::{VolumeId, VolumeParts};
-use heads::{LibraryOptions, ListToken, ObjectsResult};
+use heads::{LibraryOptions, ListToken, ObjectsResult, keys};
 use library::Library;
 use md5::{Digest, Md5};
 use store::limited::Limited;
@@ -93,6 +93,10 @@ async fn fixture_over(
 
 /// Whether this is `on_cassandra.rs`, which includes the same tests.
 pub const ON_CASSANDRA: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"on_cassandra");
+
+/// So many changes of an object that its earlier heads take more than a page of its log. Over a real
+/// engine, where each change takes some milliseconds, fewer, which one page holds.
+pub const MANY_CHANGES: u64 = if ON_CASSANDRA { 20 } else { keys::LOG_PAGE_ENTRIES + 6 };
 
 /// The engine under the library. In `on_cassandra.rs` it is Cassandra. If no node can be started,
 /// that is reported, and the remaining tests run on the embedded engine.
