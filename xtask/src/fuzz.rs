@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use cargo_metadata::Message;
@@ -86,7 +87,7 @@ fn seeds_of(target: &str) -> PathBuf {
 }
 
 /// All files below a folder; none if it does not exist.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
     paths.sort();
@@ -117,14 +118,31 @@ fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
     // all targets.
     let corpus = format!("fuzz/corpus/{target}");
     std::fs::create_dir_all(root().join(&corpus)).with_context(|| format!("cannot make {corpus}"))?;
-    let mut fuzz = cargo();
-    fuzz.args(["fuzz", "run", "--sanitizer", "none", target, corpus.as_str(), SEEDS]);
+    // It is built before, so that the time of the run is that of the target.
+    crate::run(&mut cargo_fuzz("build", target))?;
+    let mut fuzz = cargo_fuzz("run", target);
+    fuzz.args([corpus.as_str(), SEEDS]);
     let own_seeds = seeds_of(target);
     if own_seeds.is_dir() {
         fuzz.arg(own_seeds);
     }
     fuzz.arg("--").args(limits(INPUT_SECONDS)).arg(format!("-max_total_time={seconds}"));
-    fuzz.args(["-verbosity=0", "-print_funcs=0"]);
+    // Among the figures at the end is the peak of its memory.
+    fuzz.args(["-verbosity=0", "-print_funcs=0", "-print_final_stats=1"]);
+    let before = processor_time();
+    let status = fuzz.status().context("cannot start cargo fuzz")?;
+    if let (Some(before), Some(after)) = (before, processor_time()) {
+        println!("{target}: {:.1} s of processor time", after.saturating_sub(before).as_secs_f64());
+    }
+    if !status.success() {
+        bail!("fuzz target {target} ended with {status}; what it found is in fuzz/artifacts/{target}");
+    }
+    Ok(())
+}
+
+fn cargo_fuzz(command: &str, target: &str) -> Command {
+    let mut fuzz = cargo();
+    fuzz.args(["fuzz", command, "--sanitizer", "none", target]);
     // Coverage instrumentation is an unstable flag of the compiler. RUSTC_BOOTSTRAP makes the
     // pinned stable one accept it. What makes the server fast takes long to build.
     fuzz.envs([
@@ -132,11 +150,23 @@ fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
         ("CARGO_PROFILE_RELEASE_LTO", "off"),
         ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
     ]);
-    let status = fuzz.status().context("cannot start cargo fuzz")?;
-    if !status.success() {
-        bail!("fuzz target {target} ended with {status}; what it found is in fuzz/artifacts/{target}");
-    }
-    Ok(())
+    fuzz
+}
+
+/// Processor time of all children that have ended, of the program and of the system; `None` where
+/// there is no `/proc`.
+fn processor_time() -> Option<Duration> {
+    children_time(&std::fs::read_to_string("/proc/self/stat").ok()?)
+}
+
+/// The same from the text of that file (`man proc_pid_stat`). It counts hundredths of a second.
+fn children_time(stat: &str) -> Option<Duration> {
+    // The name of the program is in brackets, and may contain some. `cutime` and `cstime` are the
+    // fields 16 and 17, and the one after the name is the third.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut times = after_name.split_whitespace().skip(16 - 3).map(str::parse::<u64>);
+    let (user, system) = (times.next()?.ok()?, times.next()?.ok()?);
+    Some(Duration::from_millis(10 * (user + system)))
 }
 
 fn provide_cargo_fuzz() -> bool {
@@ -148,4 +178,16 @@ fn provide_cargo_fuzz() -> bool {
     eprintln!("installing cargo-fuzz");
     let installed = Command::new("cargo").args(["install", "--quiet", "--locked", "cargo-fuzz"]).status();
     installed.is_ok_and(|status| status.success()) && is_there()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_time_of_children_is_read_whatever_the_name_of_the_program_is() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194304 10 20 0 0 5 6 120 34 20 0 1 0 100 0 0";
+        assert_eq!(children_time(stat), Some(Duration::from_millis(1_540)));
+        assert_eq!(children_time("7 (a) S 1"), None);
+    }
 }

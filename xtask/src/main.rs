@@ -38,7 +38,7 @@ enum Chore {
     /// Run servers over a simulated store with choices drawn from a seed (`--seed N`, `--seeds N`),
     /// and check their promises
     Simulate(simulate::Options),
-    /// Judge any server by RFC 7089 (Memento) and by the Fedora API about versions and fixity
+    /// Judge any server by RFC 7089 (Memento), by the Fedora API and by what Fedora has beside it
     /// (`conformance URL`, the address of a container)
     Conformance(conformance::Options),
     /// Check formatting, and run clippy with warnings as errors
@@ -89,6 +89,13 @@ fn cargo() -> Command {
 /// The root of the workspace.
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map(PathBuf::from).unwrap_or_default()
+}
+
+/// The files of Rust below a folder.
+#[cfg(test)]
+fn sources(folder: &std::path::Path) -> Vec<PathBuf> {
+    let is_source = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
+    fuzz::files(folder).into_iter().filter(is_source).collect()
 }
 
 /// Runs a command to its end. Fails if the command fails.

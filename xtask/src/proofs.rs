@@ -21,21 +21,24 @@ const fn proof(package: &'static str, program: &'static str, tests: &'static str
     Proof { package, program, tests }
 }
 
-const PROOFS: [Proof; 14] = [
+const PROOFS: [Proof; 17] = [
     proof("store-cassandra", "copies", ""),
     proof("store-cassandra", "three_nodes", ""),
     proof("store-cassandra", "two_datacenters", ""),
+    proof("door-records", "all", "clients"),
     proof("penates", "cli", "proofs::three_nodes"),
     proof("penates", "cli", "proofs::two_datacenters"),
     proof("penates", "cli", "proofs::following"),
     proof("penates", "cli", "proofs::restored"),
     proof("penates", "cli", "proofs::writers"),
     proof("penates", "cli", "proofs::rolling"),
+    proof("penates", "cli", "proofs::transactions"),
     proof("penates", "cli", "proofs::rocfl"),
     proof("penates", "cli", "proofs::package"),
     proof("penates", "cli", "proofs::container"),
     proof("penates", "cli", "proofs::walk"),
     proof("penates", "cli", "proofs::fedora"),
+    proof("penates", "cli", "proofs::candidates"),
 ];
 
 #[derive(Args)]
@@ -118,7 +121,44 @@ fn table(ran: &[Ran]) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::Path;
+
     use super::*;
+    use crate::{root, sources};
+
+    /// The program to which a file of a folder of tests belongs, and its module there.
+    fn program_and_module(file: &Path) -> (String, String) {
+        let mut names: Vec<_> = file.with_extension("").iter().map(|name| name.to_str().unwrap().to_owned()).collect();
+        names.pop_if(|last| matches!(last.as_str(), "mod" | "main"));
+        let modules = names.split_off(1);
+        (names.remove(0), modules.join("::"))
+    }
+
+    #[test]
+    fn every_test_that_says_that_the_proofs_run_it_is_in_the_table() {
+        let mut said = 0;
+        for package in std::fs::read_dir(root().join("crates")).unwrap() {
+            let package = package.unwrap();
+            let tests = package.path().join("tests");
+            for file in sources(&tests) {
+                let text = std::fs::read_to_string(&file).unwrap();
+                let says = |line: &str| line.contains("#[ignore = ") && line.contains("`cargo xtask proofs` runs it");
+                if !text.lines().any(says) {
+                    continue;
+                }
+                said += 1;
+                let (program, module) = program_and_module(file.strip_prefix(&tests).unwrap());
+                let runs = |proof: &Proof| {
+                    package.path().ends_with(proof.package)
+                        && program == proof.program
+                        && module.starts_with(proof.tests)
+                };
+                assert!(PROOFS.iter().any(runs), "no proof runs {}", file.display());
+            }
+        }
+        assert_eq!(said, PROOFS.len(), "a proof runs nothing");
+    }
 
     #[test]
     fn the_table_has_each_proof_with_its_time_and_its_result() {

@@ -207,6 +207,7 @@ fn summary(not_run: &[String], proofs: &[String]) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::sources;
 
     #[test]
     fn a_test_program_that_hangs_is_killed_and_named() {
@@ -268,6 +269,29 @@ mod tests {
         assert!(WAITING.iter().all(|waiting| has("--test", waiting)), "{programs:?}");
         assert!(has("--test", "all") && has("--test", "cli") && has("--bin", "xtask"), "{programs:?}");
         assert!(!has("--bin", "frames"), "{programs:?}");
+    }
+
+    #[test]
+    fn each_file_of_tests_runs_on_cassandra_too_or_its_suite_says_why_it_does_not() {
+        for (package, folder) in [("library", "all"), ("door-ldp", "door")] {
+            let tests = root().join("crates").join(package).join("tests");
+            let suite = std::fs::read_to_string(tests.join("on_cassandra.rs")).unwrap();
+            let (header, modules): (Vec<&str>, Vec<&str>) = suite.lines().partition(|line| line.starts_with("//!"));
+            let (header, modules) = (header.join("\n"), modules.join("\n"));
+            let mut seen = 0;
+            for file in sources(&tests.join(folder)) {
+                let name = file.strip_prefix(tests.join(folder)).unwrap().to_str().unwrap();
+                // The module `support` of the library includes the files of its folder.
+                if matches!(name, "main.rs" | "mod.rs") || name.ends_with("/mod.rs") || name.starts_with("support/") {
+                    continue;
+                }
+                seen += 1;
+                let runs = modules.contains(&format!("#[path = \"{folder}/{name}\"]"));
+                let is_left_out = header.contains(&format!("`{name}`"));
+                assert_ne!(runs, is_left_out, "{package}, {name}: whether it runs, whether it is left out");
+            }
+            assert!(seen > 20, "{package}: {seen} files");
+        }
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub const TOOLS: [Tool; 19] = [
         program: "mvn",
         probe: Probe::Runs(&["--version"]),
         package: "maven",
-        tests: "Cassandra nodes, the W3C LDP test suite, clients of Fedora and RDF in Java",
+        tests: "Cassandra nodes, the W3C LDP test suite, clients of Fedora, RDF and Redis in Java",
     },
     Tool {
         program: "npm",
@@ -122,13 +122,27 @@ pub const TOOLS: [Tool; 19] = [
 ];
 
 /// Those that only proofs need.
-const OF_PROOFS: [Tool; 2] = [
+const OF_PROOFS: [Tool; 6] = [
+    Tool {
+        program: "go",
+        probe: Probe::Runs(&["version"]),
+        package: "golang-go",
+        tests: "go-redis as a client of records",
+    },
     Tool { program: "podman", probe: Probe::Runs(&["--version"]), package: "podman", tests: "the container" },
     Tool {
         program: "runc",
         probe: Probe::Runs(&["--version"]),
         package: "runc",
         tests: "the container, where control groups of both versions are in use",
+    },
+    Tool { program: "man", probe: Probe::Runs(&["--version"]), package: "man-db", tests: "manuals of the package" },
+    Tool { program: "lintian", probe: Probe::Runs(&["--version"]), package: "lintian", tests: "the Debian package" },
+    Tool {
+        program: "pg_isready",
+        probe: Probe::Runs(&["--version"]),
+        package: "postgresql",
+        tests: "Fedora with PostgreSQL as a candidate of the testbed",
     },
 ];
 

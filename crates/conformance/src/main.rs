@@ -1,4 +1,4 @@
-//! Prints how a server keeps to RFC 7089 and to the Fedora API.
+//! Prints how a server keeps to RFC 7089, to the Fedora API, and to what Fedora has beside it.
 
 use std::process::ExitCode;
 
@@ -8,13 +8,15 @@ use conformance::judge;
 use conformance::site::Site;
 use conformance::statement::Level;
 
-/// Judges a server by the statements of RFC 7089 (Memento) and of the Fedora API about versions,
-/// notifications and fixity, and of Fedora's documentation of its search and archival groups. The
-/// exit code is 1 if it violates a MUST.
+/// Judges a server by the statements of RFC 7089 (Memento), of the Fedora API about resources,
+/// content stored elsewhere, versions, notifications and fixity, of Fedora Atomic Batch Operations
+/// about transactions, if it has any, and of Fedora's documentation of its search and archival
+/// groups. The exit code is 1 if it violates a MUST.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   conformance http://127.0.0.1:8080/rest/
   conformance http://127.0.0.1:8080/rest/ --feed http://127.0.0.1:8080/feed
+  conformance http://127.0.0.1:8080/rest/ --external http://127.0.0.1:8000/some-bytes
   conformance http://127.0.0.1:8081/fcrepo/rest/ --header 'Authorization: Basic …'")]
 struct Arguments {
     /// The address of a container in which resources may be created. They are deleted afterwards.

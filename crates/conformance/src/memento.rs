@@ -2,8 +2,9 @@
 //! redirects to its versions (section 4.1.1).
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use http::{Method, StatusCode};
 
 use crate::link::Link;
@@ -13,10 +14,11 @@ use crate::statement::{Statement, statements};
 /// The statements, in the order of sections.
 pub const STATEMENTS: &[Statement] = statements! {
     Must "RFC 7089, 2.1.1" a_memento_has_its_memento_datetime;
+    Must "RFC 7089, 2.1.1" each_answer_of_a_memento_has_its_memento_datetime;
     Must "RFC 7089, 2.1.1" only_mementos_have_a_memento_datetime;
     Must "RFC 7089, 2.1.1.1" a_memento_datetime_is_an_http_date_in_gmt;
     Must "RFC 7089, 2.1.2" a_timegate_varies_by_accept_datetime;
-    Must "RFC 7089, 2.2.1" a_timegate_and_a_memento_link_to_the_original;
+    Must "RFC 7089, 2.2.1" a_timegate_and_a_memento_have_exactly_one_link_to_the_original;
     Should "RFC 7089, 2.2.2" an_original_links_to_its_timegate;
     Should "RFC 7089, 2.2.3" an_original_and_a_memento_link_to_the_timemap;
     Must "RFC 7089, 2.2.4" a_link_to_a_memento_has_its_datetime;
@@ -24,6 +26,7 @@ pub const STATEMENTS: &[Statement] = statements! {
     Must "RFC 7089, 4.1.1" a_timegate_redirects_to_the_memento_of_a_time;
     Must "RFC 7089, 4.1.1" a_redirection_has_no_memento_datetime;
     Must "RFC 7089, 4.1.1" a_timegate_negotiates_with_head_as_with_get;
+    Must "RFC 7089, 4.1.1" a_memento_does_not_vary_by_accept_datetime;
     Must "RFC 7089, 4.5.3" a_time_before_the_first_memento_leads_to_the_first;
     Must "RFC 7089, 4.5.3" a_time_after_the_last_memento_leads_to_the_last;
     Must "RFC 7089, 4.5.3" a_malformed_time_is_a_bad_request;
@@ -33,6 +36,7 @@ pub const STATEMENTS: &[Statement] = statements! {
     Should "RFC 7089, 5" a_timemap_links_to_the_timegate_and_to_itself;
     Must "RFC 7089, 5" each_memento_in_a_timemap_can_be_read_and_has_the_listed_datetime;
     Must "RFC 7089, 5.1" a_timemap_in_pages_lists_each_memento_once_and_within_its_times;
+    Should "RFC 7089, 5.1" a_link_to_another_page_of_a_timemap_has_the_times_of_the_page;
 };
 
 /// The media type of TimeMaps (section 5).
@@ -46,6 +50,23 @@ async fn a_memento_has_its_memento_datetime(sample: &Sample<'_>) -> Result<()> {
     answer.expect(StatusCode::OK)?;
     let said = answer.header("memento-datetime").context("it has none")?;
     ensure!(said == time, "{said} instead of {time}");
+    Ok(())
+}
+
+/// The whole of it, its headers, a part of it, and the answer that it is not modified.
+async fn each_answer_of_a_memento_has_its_memento_datetime(sample: &Sample<'_>) -> Result<()> {
+    for memento in [sample.first().0.clone(), sample.first_of_binary().await?] {
+        let whole = sample.site.get(&memento, &[]).await?;
+        let time = whole.header("memento-datetime").with_context(|| format!("{memento}: GET: there is none"))?;
+        let known = whole.header("etag").map(|tag| (Method::GET, Some(("if-none-match", tag))));
+        let asked = [(Method::HEAD, None), (Method::GET, Some(("range", "bytes=0-0")))];
+        for (method, header) in asked.into_iter().chain(known) {
+            let answer = sample.site.send(method.clone(), &memento, header.as_slice(), "").await?;
+            let said = answer.header("memento-datetime");
+            let status = answer.status;
+            ensure!(said == Some(time), "{memento}: {method}, {header:?}: {said:?} in an answer of status {status}");
+        }
+    }
     Ok(())
 }
 
@@ -74,10 +95,13 @@ async fn a_timegate_varies_by_accept_datetime(sample: &Sample<'_>) -> Result<()>
     Ok(())
 }
 
-async fn a_timegate_and_a_memento_link_to_the_original(sample: &Sample<'_>) -> Result<()> {
-    for answer in [sample.at(&sample.first().1).await?, sample.site.get(&sample.first().0, &[]).await?] {
-        let original = answer.link("original").with_context(|| format!("status {} has no link", answer.status))?;
-        ensure!(sample.site.absolute(&original)? == sample.original, "{original}");
+async fn a_timegate_and_a_memento_have_exactly_one_link_to_the_original(sample: &Sample<'_>) -> Result<()> {
+    let (memento, time) = sample.first();
+    let original = sample.site.get(&sample.original, &[]).await?;
+    for answer in [original, sample.at(time).await?, sample.site.get(memento, &[]).await?] {
+        let links: Vec<_> = answer.links().into_iter().filter(|link| link.is("original")).collect();
+        let [original] = &links[..] else { bail!("status {} has {} links", answer.status, links.len()) };
+        ensure!(sample.site.absolute(&original.target)? == sample.original, "{}", original.target);
     }
     Ok(())
 }
@@ -154,6 +178,15 @@ async fn a_timegate_negotiates_with_head_as_with_get(sample: &Sample<'_>) -> Res
     Ok(())
 }
 
+async fn a_memento_does_not_vary_by_accept_datetime(sample: &Sample<'_>) -> Result<()> {
+    for memento in [sample.first().0.clone(), sample.first_of_binary().await?] {
+        let answer = sample.site.get(&memento, &[]).await?;
+        answer.expect(StatusCode::OK)?;
+        ensure!(!answer.lists("vary", "accept-datetime"), "{memento} does");
+    }
+    Ok(())
+}
+
 async fn a_time_before_the_first_memento_leads_to_the_first(sample: &Sample<'_>) -> Result<()> {
     leads_to(sample, "Thu, 01 Jan 1998 00:00:00 GMT", &sample.first().0).await
 }
@@ -220,11 +253,16 @@ async fn each_memento_in_a_timemap_can_be_read_and_has_the_listed_datetime(sampl
     Ok(())
 }
 
-async fn a_timemap_in_pages_lists_each_memento_once_and_within_its_times(sample: &Sample<'_>) -> Result<()> {
-    // How to ask for pages is up to a server. One that does not know `limit` sends its own pages.
+/// The address of the first page of the TimeMap. How to ask for pages is up to a server. One that
+/// does not know `limit` sends its own pages.
+async fn first_page(sample: &Sample<'_>) -> Result<String> {
     let short = format!("{}?limit=1", sample.timemap);
     let is_known = sample.site.get(&short, &[("accept", LINK_FORMAT)]).await?.status == StatusCode::OK;
-    let mut open = vec![if is_known { short } else { sample.timemap.clone() }];
+    Ok(if is_known { short } else { sample.timemap.clone() })
+}
+
+async fn a_timemap_in_pages_lists_each_memento_once_and_within_its_times(sample: &Sample<'_>) -> Result<()> {
+    let mut open = vec![first_page(sample).await?];
     let (mut pages, mut listed) = (BTreeSet::new(), Vec::new());
     while let Some(url) = open.pop() {
         if !pages.insert(url.clone()) {
@@ -253,9 +291,29 @@ async fn a_timemap_in_pages_lists_each_memento_once_and_within_its_times(sample:
     Ok(())
 }
 
+async fn a_link_to_another_page_of_a_timemap_has_the_times_of_the_page(sample: &Sample<'_>) -> Result<()> {
+    let links = timemap_at(sample, &first_page(sample).await?).await?;
+    let others: Vec<_> = links.iter().filter(|link| link.is("timemap") && !link.is("self")).collect();
+    for link in others {
+        let page = timemap_at(sample, &sample.site.absolute(&link.target)?).await?;
+        let mementos = page.iter().filter(|link| link.is("memento"));
+        let mut times: Vec<_> = mementos.filter_map(|memento| time_in(memento, "datetime")).collect();
+        times.sort_unstable();
+        for (name, time) in [("from", times.first()), ("until", times.last())] {
+            let said = time_in(link, name).with_context(|| format!("that to {} has no `{name}`", link.target))?;
+            ensure!(Some(&said) == time, "that to {} has another `{name}`", link.target);
+        }
+    }
+    Ok(())
+}
+
+/// A time in a parameter of a link.
+fn time_in(link: &Link, name: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(link.parameter(name)?).ok()
+}
+
 /// Whether a memento is within the times of a TimeMap, as far as its links say them.
 fn is_within(own: &Link, memento: &Link) -> bool {
-    let time = |link: &Link, name: &str| httpdate::parse_http_date(link.parameter(name)?).ok();
-    let Some(then) = time(memento, "datetime") else { return true };
-    time(own, "from").is_none_or(|from| from <= then) && time(own, "until").is_none_or(|until| then <= until)
+    let Some(then) = time_in(memento, "datetime") else { return true };
+    time_in(own, "from").is_none_or(|from| from <= then) && time_in(own, "until").is_none_or(|until| then <= until)
 }

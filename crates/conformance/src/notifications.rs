@@ -8,7 +8,7 @@ use http::Method;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::sample::{Sample, create, create_in};
+use crate::sample::{LDP, Sample, create, create_in};
 use crate::site::Site;
 use crate::statement::{Statement, statements};
 
@@ -26,11 +26,26 @@ pub const STATEMENTS: &[Statement] = statements! {
     Must "Fedora API, 6.1" each_created_changed_or_deleted_resource_has_a_notification;
     Must "Fedora API, 6.1" a_container_has_a_notification_when_what_it_contains_changes;
     Must "Fedora API, 6.2" a_notification_is_an_activity_of_activity_streams;
+    Should "Fedora API, 6.2" a_notification_uses_the_vocabulary_of_activity_streams;
     Must "Fedora API, 6.2" a_notification_names_the_resource_and_what_happened_to_it;
     Should "Fedora API, 6.2" a_notification_names_the_agent_that_caused_the_change;
     Should "Fedora API, 6.2" a_notification_names_the_types_of_the_resource;
+    Should "Fedora API, 6.2" a_notification_names_the_inbox_of_the_resource;
     Should "Fedora API, 6.2" a_notification_does_not_contain_the_content_of_the_resource;
 };
+
+/// The types of activities (Activity Vocabulary, section 3.1).
+const ACTIVITIES: &str = "
+    Accept Add Announce Arrive Block Create Delete Dislike Flag Follow Ignore Invite Join Leave Like Listen
+    Move Offer Question Read Reject Remove TentativeAccept TentativeReject Travel Undo Update View";
+
+/// The properties of activities and objects (Activity Vocabulary, section 4), and what the context
+/// of Activity Streams has for `ldp:inbox`.
+const PROPERTIES: &str = "
+    actor altitude attachment attributedTo audience bcc bto cc content contentMap context deleted describes
+    duration endTime formerType generator height href hreflang icon id image inReplyTo inbox instrument
+    latitude location longitude mediaType name nameMap object origin preview published replies result
+    startTime summary summaryMap tag target to type updated url width";
 
 /// The notifications of a server.
 pub struct Notifications<'a> {
@@ -154,6 +169,25 @@ async fn a_notification_is_an_activity_of_activity_streams(sample: &Sample<'_>) 
     Ok(())
 }
 
+/// Terms of other vocabularies have a prefix, or the notification defines them in its context. What
+/// has neither says nothing.
+async fn a_notification_uses_the_vocabulary_of_activity_streams(sample: &Sample<'_>) -> Result<()> {
+    for one in of_the_original(sample).await? {
+        let mut activities = ACTIVITIES.split_ascii_whitespace();
+        ensure!(activities.any(|activity| is_of_type(&one, activity)), "its types are {:?}", types(&one));
+        let context = one["@context"].as_array().into_iter().flatten();
+        let defined: Vec<_> = context.filter_map(Value::as_object).flat_map(|terms| terms.keys()).collect();
+        for value in [&one, &one["object"]] {
+            let terms = value.as_object().into_iter().flat_map(|all| all.keys());
+            let own = terms.filter(|term| !term.starts_with('@') && !term.contains(':') && !defined.contains(term));
+            let is_known = |term: &str| PROPERTIES.split_ascii_whitespace().any(|known| known == term);
+            let strange: Vec<_> = own.filter(|term| !is_known(term)).collect();
+            ensure!(strange.is_empty(), "it has {strange:?}");
+        }
+    }
+    Ok(())
+}
+
 async fn a_notification_names_the_resource_and_what_happened_to_it(sample: &Sample<'_>) -> Result<()> {
     let all = of_the_original(sample).await?;
     ensure!(is_of_type(&all[0], "Create"), "the first is of type {:?}", types(&all[0]));
@@ -170,6 +204,18 @@ async fn a_notification_names_the_agent_that_caused_the_change(sample: &Sample<'
 async fn a_notification_names_the_types_of_the_resource(sample: &Sample<'_>) -> Result<()> {
     for one in of_the_original(sample).await? {
         ensure!(is_of_type(&one["object"], "BasicContainer"), "the object has the types {:?}", types(&one["object"]));
+    }
+    Ok(())
+}
+
+async fn a_notification_names_the_inbox_of_the_resource(sample: &Sample<'_>) -> Result<()> {
+    let inbox = format!("{}/inbox", sample.container);
+    let body = format!("<> <{LDP}inbox> <{inbox}> .");
+    let resource = create_in(sample.site, &sample.container, "text/turtle", &body, "BasicContainer").await?;
+    for one in of(sample)?.until(&resource, "Create").await? {
+        let places = [&one["inbox"], &one["object"]["inbox"]];
+        let is_named = |place: &Value| place.as_str().or_else(|| place["id"].as_str()) == Some(inbox.as_str());
+        ensure!(places.into_iter().any(is_named), "it does not name {inbox}: {one}");
     }
     Ok(())
 }

@@ -60,15 +60,8 @@ impl<'a> Sample<'a> {
         let answer = site.send(Method::DELETE, &deleted, &[], "").await?;
         ensure!(answer.status.is_success(), "a deletion was refused: {} {}", answer.status, answer.text());
         let container = create(site, "text/turtle", "", "BasicContainer").await?;
-        let timemap = site.get(&original, &[]).await?.link("timemap").context("the resource has no TimeMap")?;
-        let timemap = site.absolute(&timemap)?;
-        let listed = site.get(&timemap, &[("accept", "application/link-format")]).await?;
-        let mut mementos: Vec<_> = Link::parse_all(&listed.text())
-            .into_iter()
-            .filter(|link| link.is("memento"))
-            .map(|link| (link.target.clone(), link.parameter("datetime").unwrap_or_default().to_owned()))
-            .collect();
-        mementos.sort_by_key(|(_, time)| httpdate::parse_http_date(time).ok());
+        let timemap = timemap_of(site, &original).await?;
+        let mementos = listed_in(site, &timemap).await?;
         ensure!(mementos.len() >= 2, "three states left {} versions in {timemap}", mementos.len());
         Ok(Self { site, original, timemap, mementos, binary, deleted, container, notifications })
     }
@@ -94,6 +87,30 @@ impl<'a> Sample<'a> {
     pub fn last(&self) -> &(String, String) {
         &self.mementos[self.mementos.len() - 1]
     }
+
+    /// The address of the first version of the binary.
+    pub async fn first_of_binary(&self) -> Result<String> {
+        let versions = listed_in(self.site, &timemap_of(self.site, &self.binary).await?).await?;
+        Ok(versions.into_iter().next().context("the binary has no version")?.0)
+    }
+}
+
+/// The address of the list of a resource's versions.
+pub async fn timemap_of(site: &Site, url: &str) -> Result<String> {
+    let timemap = site.get(url, &[]).await?.link("timemap").with_context(|| format!("{url} has no TimeMap"))?;
+    site.absolute(&timemap)
+}
+
+/// The versions in a list, oldest first, with their times.
+pub async fn listed_in(site: &Site, timemap: &str) -> Result<Vec<(String, String)>> {
+    let listed = site.get(timemap, &[("accept", "application/link-format")]).await?;
+    let mut versions: Vec<_> = Link::parse_all(&listed.text())
+        .into_iter()
+        .filter(|link| link.is("memento"))
+        .map(|link| (link.target.clone(), link.parameter("datetime").unwrap_or_default().to_owned()))
+        .collect();
+    versions.sort_by_key(|(_, time)| httpdate::parse_http_date(time).ok());
+    Ok(versions)
 }
 
 /// Replaces an RDF source by PUT.

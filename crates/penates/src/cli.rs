@@ -16,6 +16,10 @@ use crate::exit;
 
 /// The commit from which this program was built, if `PENATES_COMMIT` was set then.
 pub const COMMIT: Option<&str> = option_env!("PENATES_COMMIT");
+/// The tag of that commit, if `PENATES_TAG` was set then.
+pub const TAG: Option<&str> = option_env!("PENATES_TAG");
+/// Where its source is, if `PENATES_REPOSITORY` was set then.
+pub const REPOSITORY: Option<&str> = option_env!("PENATES_REPOSITORY");
 
 /// The version, with the commit if it is known.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -220,10 +224,11 @@ pub enum Command {
     /// A plan says which users arrive when, and what they do. Workers make the load in an open loop: a
     /// request counts from the instant at which it was due. Any server can be measured.
     Testbed(commands::testbed::TestbedArgs),
-    /// Let the server of a data folder read its configuration again.
+    /// Let a server read its configuration again.
     ///
     /// Connections go on. The certificate, the level of the log and most limits change at once. The
-    /// command names settings that need a restart. SIGHUP does the same.
+    /// command names settings that need a restart. SIGHUP does the same. The command uses the socket
+    /// in the data folder, or that of `listen.admin`.
     Reload(commands::reload::ReloadArgs),
     /// Find out which settings of Cassandra suit a load.
     ///

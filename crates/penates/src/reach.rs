@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use server::config::ListenAddress;
 use server::{App, Via};
 use store::{Clock, ManualClock, Store, StoreError, StoreResult};
 use tokio::net::UnixStream;
@@ -150,11 +151,17 @@ pub fn socket_path(folder: &Path) -> PathBuf {
     folder.join(server::SOCKET_NAME)
 }
 
-/// A client of the server that holds the data folder of these settings. `otherwise` says what to do
-/// about a store without a folder, whose servers have no socket.
+/// A client of the server that runs with these settings, for its administrator: by the socket in
+/// its data folder or, where there is none, by that of `listen.admin`. `otherwise` says what there
+/// is without a socket.
 pub fn holder(settings: &Settings, otherwise: &str) -> anyhow::Result<Client> {
-    let StoreLocation::Folder(folder) = settings.place() else {
-        return Err(CliError::Usage(format!("a server of a Cassandra store has no socket: {otherwise}")).into());
+    let folder = match (settings.place(), &settings.server.listen.admin) {
+        (StoreLocation::Folder(folder), _) => folder,
+        (StoreLocation::Cluster(_), Some(ListenAddress::Unix(socket))) => return administrator(socket),
+        (StoreLocation::Cluster(_), _) => {
+            let what = "a server of a Cassandra store has a socket for this only if listen.admin names one";
+            return Err(CliError::Usage(format!("{what}; {otherwise}")).into());
+        }
     };
     let socket = socket_path(folder);
     match socket.try_exists() {
@@ -162,6 +169,16 @@ pub fn holder(settings: &Settings, otherwise: &str) -> anyhow::Result<Client> {
         Ok(false) => Err(CliError::Unreachable(format!("no server holds {}", folder.display())).into()),
         Err(error) => Err(local::cannot_look(folder, &error).into()),
     }
+}
+
+/// A client of the server that has this socket for its administrator.
+pub fn administrator(socket: &Path) -> anyhow::Result<Client> {
+    let why = match socket.try_exists() {
+        Ok(true) => return Ok(Client::socket(socket.to_owned())),
+        Ok(false) => "no server has this socket".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(CliError::Unreachable(format!("{}: {why}", socket.display())).into())
 }
 
 /// A client for the data, and the store to close at the end of the command.

@@ -11,8 +11,12 @@ use crate::read::{ReadResult, invalid};
 /// name at the root of a repository is the server's own.
 pub const VOLUMES: &str = "volumes";
 
+/// The ending of the file that names the pages of a volume that its METS does not describe, because
+/// they were replaced: their sequences, one a line. Without such pages there is no such file.
+pub const REPLACED: &str = "=replaced.txt";
+
 /// The endings of the files of a volume. The first two are always there.
-const OF_VOLUME: [&str; 3] = [".zip", ".mets.xml", ".json"];
+const OF_VOLUME: [&str; 4] = [".zip", ".mets.xml", ".json", REPLACED];
 
 /// Whether a file of the payload belongs to a volume.
 fn is_of_volume(bag: &Bag, name: &str) -> bool {

@@ -42,7 +42,7 @@ const _: () = assert!(AGENT_BYTES_MAX == library::bounds::FEED_AGENT_BYTES);
 pub enum Via {
     /// Over a network: rights come from the configuration and tokens.
     Network,
-    /// Over the Unix socket in the data folder: the administrator.
+    /// Over a Unix socket that only the user of the server may open: the administrator.
     AdminSocket,
     /// From within this process: the administrator.
     InProcess,

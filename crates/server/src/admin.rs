@@ -111,6 +111,7 @@ impl IntoResponse for TokenError {
         let reason = match &self {
             TokenError::Absent(_) => Reason::ABSENT,
             TokenError::Exists(_) => Reason::EXISTS,
+            TokenError::TooMany { .. } => Reason::CONFLICT,
             TokenError::Name | TokenError::Scopes(_) | TokenError::Expired => Reason::INVALID,
             TokenError::Level { .. } | TokenError::LimitsLevel { .. } => Reason::NEEDS_UPGRADE,
             TokenError::Unsure(_) => Reason::UNKNOWN_OUTCOME,

@@ -87,10 +87,23 @@ pub fn check_addresses(config: &Config) -> Vec<Finding> {
             findings.push(if is_taken { Finding::warning(what) } else { Finding::fault(what) });
         }
     }
-    if let Some(ListenAddress::Unix(socket)) = &config.listen.http
-        && let Some(folder) = socket.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+    let sockets = [("listen.http", &config.listen.http), ("listen.admin", &config.listen.admin)];
+    let sockets: Vec<_> = sockets
+        .into_iter()
+        .filter_map(|(key, address)| match address {
+            Some(ListenAddress::Unix(socket)) => Some((key, socket)),
+            _ => None,
+        })
+        .collect();
+    if let [(first, one), (key, other)] = &sockets[..]
+        && one == other
     {
-        let what = format!("listen.http: there is no folder {}", folder.display());
+        findings.push(Finding::fault(format!("{key} and {first} cannot both listen on {}", one.display())));
+    }
+    for (key, socket) in sockets {
+        let folder = socket.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir());
+        let Some(folder) = folder else { continue };
+        let what = format!("{key}: there is no folder {}", folder.display());
         // What a service has there is gone while it is stopped.
         findings.push(match folder.starts_with(RUNTIME) {
             true => Finding::warning(format!(
@@ -173,5 +186,11 @@ mod tests {
         let found = check_addresses(&config);
         let [Finding { is_fault: false, what }] = &found[..] else { panic!("{found:?}") };
         assert!(what.contains("no folder /run/no-such-service; a service has it while it runs"), "{what}");
+        config.listen.http = Some(ListenAddress::Unix("/x.sock".into()));
+        config.listen.admin = Some(ListenAddress::Unix("/nonexistent/x.sock".into()));
+        assert_eq!(check_addresses(&config), [Finding::fault("listen.admin: there is no folder /nonexistent")]);
+        config.listen.admin.clone_from(&config.listen.http);
+        let what = "listen.admin and listen.http cannot both listen on /x.sock";
+        assert_eq!(check_addresses(&config), [Finding::fault(what)]);
     }
 }

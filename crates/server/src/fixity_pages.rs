@@ -88,7 +88,7 @@ struct ShownFinding {
 /// A damaged part.
 #[derive(Serialize)]
 struct ShownPart {
-    /// `description`, `bytes`, `member 3`; empty for all of it.
+    /// `description`, `bytes`, `page 21 (printed 7)`, `METS`; empty for all of it.
     part: String,
     detail: String,
 }

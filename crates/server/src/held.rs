@@ -27,8 +27,9 @@ const CALL_MAX: Duration = Duration::from_secs(25);
 /// The time limit of a cut. Most of it is linking files of large contents.
 const CUT_MAX: Duration = Duration::from_secs(600);
 
+/// A copy reads everything once.
 fn call() -> Call {
-    Call::new(Class::Content, Deadline::within(CALL_MAX)).strong()
+    Call::new(Class::Content, Deadline::within(CALL_MAX)).strong().once()
 }
 
 /// Bytes of a page of rows, whatever a reader asks for.

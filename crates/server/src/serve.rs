@@ -77,12 +77,8 @@ async fn serve_app(
     shutdown: BoxFuture<'static, ()>,
 ) -> Result<(), ServerError> {
     let memory = app.library().options().memory_bytes;
-    if app.config().has_smaller_requests(memory)? {
-        tracing::warn!(
-            memory,
-            "limits.memory is so small that requests have to be smaller than data.ids_max, data.form_max, ldp.rdf_max \
-             and ldp.triples_max say"
-        );
+    if let Some((_, keys)) = app.config().allow_more_than(memory)? {
+        tracing::warn!(memory, keys, "limits.memory is so small that requests have to be smaller than settings say");
     }
     let _upkeep = telemetry::keep_up(app.metrics());
     let exporting = Exporting::start(&app.config().telemetry, app.watched())?;
@@ -100,16 +96,17 @@ async fn serve_app(
     let _tokens = background::keep_fresh(app.tokens().clone());
     let _fixity = app.config().fixity.every.map(|_| background::audit_fixity(app.fixity().clone()));
     let warming = app.warming().start();
-    let _keeping = app.records_time().start();
+    let _keeping = app.records_time().start().await;
     let delivering = app.receivers().each_ref().map(|receivers| receivers.start(app.stopping()));
     let indexing = app.config().search.index.then(|| Indexing::start(app.library(), app.stopping()));
     let addresses = listeners.addresses().clone();
     let shown = |address: Option<SocketAddr>| address.map(tracing::field::display);
     let socket = addresses.socket.as_ref().map(|path| tracing::field::display(path.display()));
     let http_socket = addresses.http_socket.as_ref().map(|path| tracing::field::display(path.display()));
+    let admin_socket = addresses.admin_socket.as_ref().map(|path| tracing::field::display(path.display()));
     let (http, tls, records) = (shown(addresses.http), shown(addresses.tls), shown(addresses.records));
     let redirect = shown(addresses.redirect);
-    tracing::info!(http, http_socket, tls, redirect, records, socket, "listening");
+    tracing::info!(http, http_socket, tls, redirect, records, socket, admin_socket, "listening");
     let ways = app.ways(&addresses);
     ready(addresses);
     systemd::notify(systemd::State::Ready);

@@ -1,21 +1,20 @@
 //! TLS: the certificate, configured or made for loopback, and the settings of rustls with
 //! aws-lc-rs, HTTP/2 and HTTP/1.1 by ALPN (RFC 7301). Client certificates are not requested, so a
-//! client that has one does no harm. And how the server connects to others.
+//! client that has one does no harm.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use hyper_rustls::ConfigBuilderExt;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::PrivateKeyDer;
 
 use crate::config::ListenConfig;
@@ -24,21 +23,6 @@ use crate::{certificate, telemetry};
 
 /// The names in a self-made certificate.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
-
-/// How this server connects to others: it trusts what the system trusts. A small image has no
-/// certificates, and without TLS none is needed.
-///
-/// Errors: the connection is encrypted, and the system's root certificates cannot be read.
-pub(crate) fn to_others(is_encrypted: bool) -> io::Result<ClientConfig> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(io::Error::other)?;
-    let builder = match is_encrypted {
-        true => builder.with_native_roots()?,
-        false => builder.with_root_certificates(RootCertStore::empty()),
-    };
-    Ok(builder.with_no_client_auth())
-}
 
 /// What a server is known by.
 pub(crate) struct Identity {

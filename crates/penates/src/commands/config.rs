@@ -1,5 +1,7 @@
 //! `penates config`
 
+use std::path::PathBuf;
+
 use anyhow::bail;
 use clap::Args;
 use records::Mode;
@@ -9,6 +11,7 @@ use server::Finding;
 use store::Hidden;
 
 use crate::cli::{OutputArgs, StoreArgs};
+use crate::client::Client;
 use crate::commands::serve::ListenArgs;
 use crate::exit::{CliError, full_message};
 use crate::output::{Output, cell};
@@ -21,6 +24,7 @@ use crate::{local, reach};
   penates config --config penates.toml --listen 127.0.0.1:9000
   penates config --check --config penates.toml
   penates config --running --store /srv/penates
+  penates config --running --socket /run/penates/admin.sock
   penates config --sample > penates.toml
   penates config --sample --config earlier.toml > penates.toml
   penates config --reference > settings.md")]
@@ -40,6 +44,10 @@ pub struct ConfigArgs {
     /// the file if that was changed since the server read it, or if it needs a restart for them.
     #[arg(long, conflicts_with_all = ["check", "sample", "reference"])]
     running: bool,
+    /// The administrator's socket of that server: that of `listen.admin`. Otherwise it is that of
+    /// the data folder or, if the store is in Cassandra, that of the configuration.
+    #[arg(long, value_name = "PATH", requires = "running", conflicts_with = "store")]
+    socket: Option<PathBuf>,
     /// Print the value of this setting only, such as `store.path`.
     #[arg(long, value_name = "SETTING", conflicts_with_all = ["check", "sample", "reference"])]
     name: Option<String>,
@@ -63,10 +71,17 @@ pub async fn run(args: ConfigArgs) -> anyhow::Result<()> {
     }
     let mut flags = Flags::of(&args.store)?;
     args.listen.apply(&mut flags);
-    let loaded = settings::load(&args.store, flags)?;
     if args.running {
-        return report_running(&loaded.settings, args.name.as_deref(), args.output).await;
+        let server = match &args.socket {
+            Some(socket) => reach::administrator(socket)?,
+            None => {
+                let settings = settings::load(&args.store, flags)?.settings;
+                reach::holder(&settings, "its configuration is that of its start and of the last SIGHUP")?
+            }
+        };
+        return report_running(&server, args.name.as_deref(), args.output).await;
     }
+    let loaded = settings::load(&args.store, flags)?;
     if args.sample {
         let set = loaded.explain().into_iter().filter(|setting| setting.origin != Origin::Default);
         let set: Vec<Setting> = set.collect();
@@ -110,8 +125,7 @@ fn unknown(name: &str) -> anyhow::Error {
 }
 
 /// Prints the values that are in force in a server that runs.
-async fn report_running(settings: &Settings, name: Option<&str>, form: OutputArgs) -> anyhow::Result<()> {
-    let server = reach::holder(settings, "its configuration is that of its start and of SIGHUP")?;
+async fn report_running(server: &Client, name: Option<&str>, form: OutputArgs) -> anyhow::Result<()> {
     let sections: Map<String, Value> = server.get_json("/admin/config").await?;
     let of_section = |(section, values): (String, Value)| {
         let values = if let Value::Object(values) = values { values } else { Map::new() };

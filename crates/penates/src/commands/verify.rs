@@ -12,7 +12,7 @@ use crate::cli::{JOBS_PER_PROCESSOR, JobsArgs, OutputArgs, ReachArgs};
 use crate::client::{self, Client, ClientError, query_value};
 use crate::exit::{self, CliError};
 use crate::ids::IdArgs;
-use crate::output::Output;
+use crate::output::{Output, in_line};
 use crate::progress;
 use crate::reach::Reached;
 use crate::resources::BaseArgs;
@@ -238,6 +238,14 @@ struct DamagedMember {
     /// The place of a page, from 0; the number of pages for METS, one more for the record; none for
     /// the whole volume.
     member: Option<u32>,
+    /// `page`, `mets`, `record` or `volume`.
+    part: String,
+    /// The sequence of a page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seq: Option<u32>,
+    /// The number that is printed on it, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
     detail: String,
 }
 
@@ -267,13 +275,11 @@ impl Report {
         }
     }
 
-    /// The damage, for people: which members or parts, and how the first was noticed.
+    /// The damage, for people: which pages or parts, and how the first was noticed.
     fn summary(&self) -> String {
         match self {
             Self::Volume(volume) => {
-                let members: Vec<u32> = volume.damaged.iter().filter_map(|damage| damage.member).collect();
-                let which =
-                    if members.is_empty() { "all of it".to_owned() } else { format!("members {}", ranges(&members)) };
+                let which = in_line(&which(&volume.damaged));
                 let how = volume.damaged.first().map_or("", |damage| &damage.detail);
                 format!("damaged {}: {which}: {how}", volume.id)
             }
@@ -287,14 +293,30 @@ impl Report {
     }
 }
 
-/// Ascending numbers, with runs joined: `0-8,10`.
-fn ranges(numbers: &[u32]) -> String {
-    let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
-        [one] => one.to_string(),
-        [first, .., last] => format!("{first}-{last}"),
-        [] => String::new(),
-    });
-    runs.collect::<Vec<_>>().join(",")
+/// The damaged parts of a volume: `pages 1-14, 16-24 (printed 2-10), METS`. Pages that follow each
+/// other are joined if all of them have printed numbers, or none.
+fn which(damaged: &[DamagedMember]) -> String {
+    let pages: Vec<_> = damaged.iter().filter_map(|damage| Some((damage.seq?, damage.label.as_deref()))).collect();
+    let runs = pages.chunk_by(|a, b| a.0 + 1 == b.0 && a.1.is_some() == b.1.is_some());
+    let mut parts: Vec<String> = runs.filter_map(|run| Some(joined(*run.first()?, *run.last()?))).collect();
+    if let Some(first) = parts.first_mut() {
+        let word = if pages.len() == 1 { "page" } else { "pages" };
+        *first = format!("{word} {first}");
+    }
+    let other = |part: &str| damaged.iter().any(|damage| damage.part == part);
+    parts.extend(other("mets").then(|| "METS".to_owned()));
+    parts.extend(other("record").then(|| "record".to_owned()));
+    if parts.is_empty() || other("volume") {
+        parts.insert(0, "all of it".to_owned());
+    }
+    parts.join(", ")
+}
+
+/// A run of pages: the sequences, and the printed numbers, of the first and the last one.
+fn joined(first: (u32, Option<&str>), last: (u32, Option<&str>)) -> String {
+    let range = |from: String, to: String| if from == to { from } else { format!("{from}-{to}") };
+    let printed = first.1.zip(last.1).map(|(from, to)| format!(" (printed {})", range(from.to_owned(), to.to_owned())));
+    format!("{}{}", range(first.0.to_string(), last.0.to_string()), printed.unwrap_or_default())
 }
 
 /// Number of objects per result.
@@ -334,11 +356,32 @@ impl Count {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn damaged(part: &str, seq: Option<u32>, label: Option<&str>) -> DamagedMember {
+        let (part, label) = (part.to_owned(), label.map(str::to_owned));
+        DamagedMember { member: seq.map(|seq| seq - 1), part, seq, label, detail: String::new() }
+    }
+
     #[test]
-    fn runs_of_members_are_joined() {
-        assert_eq!(ranges(&[0, 1, 2, 4, 7, 8]), "0-2,4,7-8");
-        assert_eq!(ranges(&[]), "");
+    fn damaged_pages_are_joined_with_their_printed_numbers() {
+        let page = |seq, label| damaged("page", Some(seq), label);
+        assert_eq!(which(&[page(21, Some("7"))]), "page 21 (printed 7)");
+        let pages = [page(1, None), page(2, None), page(3, Some("i")), page(4, Some("ii")), page(9, None)];
+        assert_eq!(which(&pages), "pages 1-2, 3-4 (printed i-ii), 9");
+        let [mets, record, whole] = ["mets", "record", "volume"].map(|part| damaged(part, None, None));
+        let all = [page(2, None), mets, record];
+        assert_eq!(which(&all), "page 2, METS, record");
+        assert_eq!(which(&[whole]), "all of it");
+    }
+
+    #[test]
+    fn a_printed_number_commands_no_terminal() {
+        let damaged = vec![damaged("page", Some(2), Some("7\u{9b}2J"))];
+        let id = "t.a".parse().unwrap();
+        let revision = String::new();
+        let report = Report::Volume(VolumeReport { id, revision, members: 1, size_bytes: 1, sound: false, damaged });
+        assert_eq!(report.summary(), "damaged t.a: page 2 (printed 7 2J): ");
     }
 }

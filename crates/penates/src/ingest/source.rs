@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use hathi::{DiscoverError, Mets, VolumeError, VolumeFiles, VolumeId, VolumeParts, VolumeReader};
+use hathi::{DiscoverError, Mets, PagesOf, VolumeError, VolumeFiles, VolumeId, VolumeParts, VolumeReader};
 use tokio::sync::mpsc;
 
 use super::FailedVolume;
@@ -30,6 +30,8 @@ pub struct MemoryVolume {
 pub enum Source {
     /// Its files.
     Files(VolumeFiles),
+    /// Its files, with pages that were replaced, and that its METS does not describe.
+    Replaced(VolumeFiles),
     /// A volume in memory.
     Memory(MemoryVolume),
 }
@@ -38,7 +40,7 @@ impl Source {
     /// The path of its ZIP, if that is a file.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Self::Files(files) => Some(&files.zip),
+            Self::Files(files) | Self::Replaced(files) => Some(&files.zip),
             Self::Memory(_) => None,
         }
     }
@@ -46,7 +48,7 @@ impl Source {
     /// Its id, if known without reading it.
     pub fn id(&self) -> Option<&VolumeId> {
         match self {
-            Self::Files(files) => files.id.as_ref(),
+            Self::Files(files) | Self::Replaced(files) => files.id.as_ref(),
             Self::Memory(_) => None,
         }
     }
@@ -56,7 +58,7 @@ impl Source {
         let in_mets = || {
             let mets: Bytes = match self {
                 // It may be what was refused because of its length.
-                Self::Files(files) => files.read_mets().ok()?.into(),
+                Self::Files(files) | Self::Replaced(files) => files.read_mets().ok()?.into(),
                 Self::Memory(volume) => volume.mets.clone(),
             };
             Mets::parse(&mets).ok()?.id?.parse().ok()
@@ -67,8 +69,16 @@ impl Source {
     /// Bytes of its ZIP; 0 if the file cannot be examined (reading it will report why).
     pub fn zip_bytes(&self) -> u64 {
         match self {
-            Self::Files(files) => zip_bytes(files),
+            Self::Files(files) | Self::Replaced(files) => zip_bytes(files),
             Self::Memory(volume) => volume.zip.len() as u64,
+        }
+    }
+
+    /// What its pages must agree with.
+    pub fn pages(&self) -> PagesOf {
+        match self {
+            Self::Files(_) | Self::Memory(_) => PagesOf::Mets,
+            Self::Replaced(_) => PagesOf::Zip,
         }
     }
 }
@@ -78,8 +88,8 @@ impl Source {
     pub async fn identify(&self) -> Result<(VolumeId, u64), VolumeError> {
         let source = self.clone();
         let identifying = move || match &source {
-            Self::Files(files) => identity(files.open()?),
-            Self::Memory(volume) => identity(volume.parts()),
+            Self::Files(files) | Self::Replaced(files) => identity(files.open()?, source.pages()),
+            Self::Memory(volume) => identity(volume.parts(), source.pages()),
         };
         let identified = tokio::task::spawn_blocking(identifying).await;
         identified.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
@@ -173,7 +183,7 @@ impl Wanted {
     }
 }
 
-fn identity<R: Read + Seek>(parts: VolumeParts<R>) -> Result<(VolumeId, u64), VolumeError> {
-    let volume = VolumeReader::new(parts)?;
+fn identity<R: Read + Seek>(parts: VolumeParts<R>, pages: PagesOf) -> Result<(VolumeId, u64), VolumeError> {
+    let volume = VolumeReader::of(parts, pages)?;
     Ok((volume.id().clone(), volume.page_count() as u64))
 }

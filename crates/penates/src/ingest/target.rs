@@ -150,7 +150,9 @@ async fn into_library(
     let progress = move |now: ImportProgress| meter.pages(now.pages, now.pages_total);
     let unchanged = if mode == Mode::Force { Unchanged::Force } else { Unchanged::Skip };
     let imported = match source {
-        Source::Files(files) => library.volumes.import(files.open()?, unchanged, progress).await?,
+        Source::Files(files) | Source::Replaced(files) => {
+            library.volumes.import_pages(files.open()?, source.pages(), unchanged, progress).await?
+        }
         Source::Memory(volume) => library.volumes.import(volume.parts(), unchanged, progress).await?,
     };
     Ok(match imported {
@@ -163,7 +165,7 @@ async fn into_library(
 /// Reads and checks all of a volume, and stores nothing.
 async fn check(source: &Source) -> Result<Done, ObjectsError> {
     let checked = match source {
-        Source::Files(files) => volumes::check(files.open()?, PagesOf::Mets).await?,
+        Source::Files(files) | Source::Replaced(files) => volumes::check(files.open()?, source.pages()).await?,
         Source::Memory(volume) => volumes::check(volume.parts(), PagesOf::Mets).await?,
     };
     Ok(Done { result: Ended::Checked, pages: checked.pages })
@@ -184,10 +186,13 @@ async fn put(
     meter: &VolumeMeter,
 ) -> Result<Ended, ClientError> {
     let form = Form::new(parts(source));
-    let query = match mode {
-        Mode::Import => "",
-        Mode::Force => "?force=true",
-        Mode::Check => "?check=true",
+    let query = match (mode, source.pages()) {
+        (Mode::Import, PagesOf::Mets) => "",
+        (Mode::Import, PagesOf::Zip) => "?replaced=true",
+        (Mode::Force, PagesOf::Mets) => "?force=true",
+        (Mode::Force, PagesOf::Zip) => "?force=true&replaced=true",
+        (Mode::Check, PagesOf::Mets) => "?check=true",
+        (Mode::Check, PagesOf::Zip) => "?check=true&replaced=true",
     };
     let request = Request::builder().method(Method::PUT).header(CONTENT_TYPE, form.content_type());
     let path = format!("/volumes/{}{query}", client::segment(id));
@@ -209,7 +214,7 @@ async fn put(
 
 fn parts(source: &Source) -> Vec<Part> {
     let (zip, mets, record) = match source {
-        Source::Files(files) => (
+        Source::Files(files) | Source::Replaced(files) => (
             Content::File(files.zip.clone()),
             Content::File(files.mets.clone()),
             files.record.clone().map(Content::File),

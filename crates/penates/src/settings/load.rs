@@ -228,7 +228,6 @@ mod tests {
 
     use figment::Jail;
     use store_cassandra::Level;
-    use store_embedded::CacheSize;
 
     use super::*;
     use crate::settings::StoreLocation;
@@ -407,7 +406,7 @@ mod tests {
             let loaded = load(Some(Path::new("penates.toml")), flag("cassandra.password", "a-secret")).unwrap();
             let settings = &loaded.settings;
             assert_eq!(settings.place(), StoreLocation::Cluster("cassandra://node/books"));
-            assert_eq!(settings.embedded.cache, CacheSize::Bytes(64 << 20));
+            assert_eq!(settings.embedded.cache, Some(64 << 20));
             assert_eq!((settings.cassandra.audit_write, settings.server.store.frame_level), (Level::One, 2));
             let shown = format!("{:?}", loaded.explain());
             assert!(shown.contains("(hidden)") && !shown.contains("a-secret"), "{shown}");

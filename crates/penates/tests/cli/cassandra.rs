@@ -1,5 +1,6 @@
 //! Every command on a store in Cassandra: the same, with another address.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -201,11 +202,40 @@ fn a_root_of_fedora_is_loaded_into_a_keyspace_also_after_a_load_was_killed() {
     assert!(again.text().starts_with("loaded 0 resources (0 B of bytes), 8 unchanged, 0 failed"), "{}", again.text());
 }
 
-/// A change through one server is visible through the other, and a command works beside both.
+/// A change through one server is visible through the other, and a command works beside both. A
+/// server reads its configuration again by a signal, and by a command if it has a socket for that.
 #[test]
 fn two_servers_and_a_command_share_one_keyspace() {
     let Some(keyspace) = Keyspace::made("shared") else { return };
-    let servers = [keyspace.serve(&["--set", "auth.write=open"]), keyspace.serve(&["--set", "auth.read=token"])];
+    let beside = TestStore::vacant();
+    let [file, socket] = ["penates.toml", "admin.sock"].map(|name| beside.beside(name));
+    let [file, socket] = [&file, &socket].map(|path| path.to_str().unwrap());
+    let configure = |header_time: &str| {
+        let text = format!("[limits]\nheader_time = \"{header_time}\"\n[listen]\nadmin = \"unix:{socket}\"\n");
+        std::fs::write(file, text).unwrap();
+    };
+    configure("11s");
+    let configured = ["--set", "auth.write=open", "--config", file];
+    let servers = [keyspace.serve(&configured), keyspace.serve(&["--set", "auth.read=token"])];
+    configure("12s");
+    servers[0].signal("HUP");
+    wait_until(|| {
+        let said = servers[0].said();
+        said.lines().any(|line| line.contains("was read again") && line.contains("limits.header_time"))
+    });
+    assert_eq!(std::fs::metadata(socket).unwrap().permissions().mode() & 0o777, 0o600);
+    configure("13s");
+    let reloaded = Ran::of(penates(&["reload", "--json", "--socket", socket])).ends_with(0).json();
+    assert_eq!(reloaded["changed"], json!(["limits.header_time"]));
+    let running = ["config", "--running", "--name", "limits.header_time"];
+    let shown = Ran::of(penates(&[&running[..], &["--socket", socket]].concat())).ends_with(0);
+    assert_eq!(shown.text(), "13s\n");
+    // The configuration names it, too. The other server has none.
+    assert_eq!(keyspace.run(&[&running[..], &["--config", file]].concat()).ends_with(0).text(), "13s\n");
+    for command in [&["reload"][..], &running] {
+        let refused = keyspace.run(command).ends_with(2);
+        assert!(refused.stderr.contains("only if listen.admin names one"), "{}", refused.stderr);
+    }
     let folder = sample_folder(SMALL);
     let at = |server: &Served, args: &[&str]| Ran::of(penates(&[args, &["--server", &server.url]].concat()));
     at(&servers[0], &["import", folder.to_str().unwrap()]).ends_with(0);
@@ -224,6 +254,8 @@ fn two_servers_and_a_command_share_one_keyspace() {
     for server in servers {
         assert_eq!(server.stop("TERM").0, 0);
     }
+    let nobody = Ran::of(penates(&["reload", "--socket", socket])).ends_with(3);
+    assert!(nobody.stderr.contains("no server has this socket"), "{}", nobody.stderr);
 }
 
 const FAST: [&str; 2] = ["--set", "records.mode=fast"];

@@ -40,12 +40,12 @@ pub async fn keeps_to_what_is_documented(server: Server, site: &Site) {
     assert_eq!(found, documented(server), "{server:?}: {reasons:#?}");
 }
 
-/// Judges a server with a setting.
-async fn judged(setting: &str) {
+/// Judges a server with settings.
+async fn judged(settings: &[&str]) {
     let store = TestStore::vacant();
     let elsewhere = elsewhere();
     let external = format!("--set=ldp.external=[\"{elsewhere}\"]");
-    let served = store.serve(&["--set=auth.write=open", &external, setting]);
+    let served = store.serve(&[&["--set=auth.write=open", external.as_str()], settings].concat());
     let server = served.url.trim_end_matches('/');
     let site = Site::new(&format!("{server}/rest/"), Some(format!("{server}/feed")), &[]).unwrap();
     let site = site.with_external(Some(format!("{elsewhere}content")));
@@ -54,10 +54,10 @@ async fn judged(setting: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_keeps_to_every_statement_but_those_that_are_documented() {
-    judged("--set=ldp.receive_versions=false").await;
+    judged(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_does_so_too_where_clients_may_add_versions_with_a_time_in_the_past() {
-    judged("--set=ldp.receive_versions=true").await;
+async fn it_does_so_too_where_clients_may_delete_versions_and_add_some_with_a_time_in_the_past() {
+    judged(&["--set=ldp.receive_versions=true", "--set=ldp.delete_versions=true"]).await;
 }

@@ -72,6 +72,8 @@ fn a_store_is_copied_while_it_serves_and_its_promises_hold_in_the_copy() {
     assert_eq!(archive(&format!("{}{address}", server.url)), of_selection, "the selection does not hold");
     assert_eq!(to.ids(), [SMALL, OTHER]);
     assert!(to.run(&["audit", "--json"]).ends_with(0).text().contains(OTHER), "the audit was left behind");
+    let changes = to.run(&["audit", "--kind", "change"]).ends_with(0);
+    assert!(changes.text().contains("change  copy /"), "{}", changes.text());
     to.run(&["verify"]).ends_with(0);
     assert_eq!(to.run(&["read-only", "--json"]).ends_with(0).json(), json!({"reason": null}));
 }

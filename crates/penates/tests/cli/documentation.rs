@@ -82,6 +82,12 @@ pub fn guide() -> Vec<Block> {
     document("docs/operations.md").0
 }
 
+/// The lines for systemd about Penates in the text of the operations guide.
+pub fn systemctl_in_guide() -> Vec<String> {
+    let spans = between_backquotes(&document("docs/operations.md").1);
+    spans.into_iter().filter(|span| span.starts_with("systemctl ") && span.contains("penates")).collect()
+}
+
 /// What the operations guide quotes below a heading, up to the `...` at its end.
 pub fn quoted(heading: &str) -> String {
     let is_it = |block: &Block| block.heading == heading && block.language == "text";

@@ -1,5 +1,5 @@
-//! Exports of trees of resources, checked by the validators of others: of the Library of Congress
-//! for bags, and ocfl-py for objects of OCFL.
+//! Exports of trees of resources and of volumes into bags, checked by the validators of others: of the
+//! Library of Congress for bags, and ocfl-py for objects of OCFL.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::harness::*;
 use crate::load;
+use crate::ocfl_volumes::{APART, put_page};
 
 /// The validators, as their registry names them.
 const BAGIT: &str = "bagit==1.9.0";
@@ -221,37 +222,172 @@ fn an_export_into_a_folder_of_something_else_or_beside_another_export_is_refused
     export("archive").ends_with(0);
 }
 
-#[test]
-fn an_export_that_cannot_write_a_file_leaves_nothing_that_looks_whole_and_is_continued() {
-    let store = tree();
-    let server = store.serve(&[]);
-    let export = |form: &str, place: &Path, files_max: &str| {
-        let place = place.to_str().unwrap();
-        let export = penates(&["export", "letters", place, "--as", form, "--server", &server.url]);
-        // A limit on the length of files refuses a write half way through a file, as a full disk does.
+/// Exports with a limit on the length of files. It refuses a write half way through a file, as a full
+/// disk does. Nothing looks whole then, and the same command without the limit continues it.
+fn is_continued(store: &TestStore, server: &Served, (form, resource): (&str, &str), blocks_max: &str, said: &str) {
+    let export = |place: &Path, blocks_max: &str| {
+        let export = penates(&["export", resource, place.to_str().unwrap(), "--as", form, "--server", &server.url]);
         let mut limited = Command::new("sh");
-        limited.args(["-c", &format!("trap '' XFSZ; ulimit -f {files_max}; exec \"$0\" \"$@\"")]);
+        limited.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks_max}; exec \"$0\" \"$@\"")]);
         limited.arg(export.get_program()).args(export.get_args());
         export.get_envs().filter(|(_, value)| value.is_none()).for_each(|(name, _)| _ = limited.env_remove(name));
         Ran::of(limited)
     };
-    for form in ["bagit", "ocfl"] {
-        let (place, unfinished) = (store.beside(form), store.beside(&format!("{form}.unfinished")));
-        let failed = export(form, &place, "100").ends_with(1);
-        assert!(
-            failed.stderr.contains("letters/100%") && failed.stderr.contains("File too large"),
-            "{}",
-            failed.stderr
-        );
-        assert!(failed.stderr.contains("the same command continues it"), "{}", failed.stderr);
-        assert!(!place.exists() && unfinished.exists(), "it looks whole");
-        export(form, &place, "unlimited").ends_with(0);
-        assert!(!unfinished.exists());
-        let other = store.beside(&format!("other-{form}"));
-        export(form, &other, "unlimited").ends_with(0);
-        assert_eq!(load::files(&place), load::files(&other), "it is not what an export makes at once");
+    let name = format!("{form}-{}", resource.replace(['/', ':'], "+"));
+    let (place, unfinished) = (store.beside(&name), store.beside(&format!("{name}.unfinished")));
+    let failed = export(&place, blocks_max).ends_with(1);
+    assert!(failed.stderr.contains(said) && failed.stderr.contains("File too large"), "{}", failed.stderr);
+    assert!(failed.stderr.contains("the same command continues it"), "{}", failed.stderr);
+    assert!(!place.exists() && unfinished.exists(), "it looks whole");
+    export(&place, "unlimited").ends_with(0);
+    assert!(!unfinished.exists());
+    let other = store.beside(&format!("other-{name}"));
+    export(&other, "unlimited").ends_with(0);
+    assert_eq!(load::files(&place), load::files(&other), "it is not what an export makes at once");
+    if form == "bagit" {
+        preservation::bagit::Bag::checked(&place).unwrap();
     }
-    preservation::bagit::Bag::checked(&store.beside("bagit")).unwrap();
+}
+
+#[test]
+fn an_export_that_cannot_write_a_file_leaves_nothing_that_looks_whole_and_is_continued() {
+    let store = tree();
+    let server = store.serve(&[]);
+    for form in ["bagit", "ocfl"] {
+        is_continued(&store, &server, (form, "letters"), "100", "letters/100%");
+    }
+}
+
+#[test]
+fn an_export_of_volumes_that_cannot_write_a_file_is_continued() {
+    let store = TestStore::with(&[SMALL, APART]);
+    // It is longer than the METS.
+    put_page(&store, SMALL, 3, &"long ".repeat(60_000));
+    let server = store.serve(&[]);
+    let (small, apart) = (format!("volumes/{SMALL}"), format!("volumes/{APART}"));
+    is_continued(&store, &server, ("bagit", small.as_str()), "20", SMALL);
+    // Its ZIP gets other names, by way of another file.
+    is_continued(&store, &server, ("bagit", apart.as_str()), "20", "a temporary file for a ZIP");
+    is_continued(&store, &server, ("ocfl", small.as_str()), "100", SMALL);
+}
+
+#[test]
+fn a_volume_with_a_replaced_page_is_in_a_bag_and_comes_back_with_it() {
+    let store = TestStore::with(&[SMALL, APART]);
+    put_page(&store, SMALL, 3, "What stood here was misread.");
+    put_page(&store, APART, 5, "So was this.");
+    let bag = store.beside("bag");
+    let place = bag.to_str().unwrap();
+    let export = || store.run(&["export", "", place, "--as", "bagit"]).ends_with(0);
+    let printed = export();
+    assert!(printed.text().starts_with("exported 1 resources and 2 volumes"), "{}", printed.text());
+    match is_valid(&bag) {
+        Ok(is_valid) => assert!(is_valid),
+        Err(reason) => store_cassandra::testing::not_run(&format!("a validator of bags: {reason}")),
+    }
+    let whole = load::files(&bag);
+    for (id, named) in [(SMALL, "3\n"), (APART, "5\n")] {
+        let id = hathi::VolumeId::parse(id).unwrap();
+        let folder = Path::new("data/volumes").join(hathi::pairtree_path(&id));
+        let mark = folder.join(format!("{}=replaced.txt", id.cleaned_local()));
+        assert_eq!(whole[mark.to_str().unwrap()], named.as_bytes());
+    }
+    // An interrupted export goes on, and takes the ZIPs that it wrote.
+    fs::rename(&bag, store.beside("bag.unfinished")).unwrap();
+    let of_volumes = whole.iter().filter(|(name, _)| name.starts_with("data/volumes/"));
+    let fetched = of_volumes.filter(|(name, _)| name.ends_with(".mets.xml") || name.ends_with(".json"));
+    let bytes: u64 = fetched.map(|(_, bytes)| bytes.len() as u64).sum();
+    let printed = export();
+    let expected = format!("({} of bytes)", penates::output::human_bytes(bytes));
+    assert!(printed.text().contains(&expected), "{expected}: {}", printed.text());
+    assert_eq!(load::files(&bag), whole);
+
+    let copy = TestStore::vacant();
+    let printed = copy.run(&["load", place]).ends_with(0);
+    assert!(printed.text().starts_with("loaded 2 resources"), "{}", printed.text());
+    assert!(printed.stderr.contains("2 volumes have pages that differ from their METS"), "{}", printed.stderr);
+    let get = |store: &TestStore, id: &str| store.run(&["get", id, "--mets"]).ends_with(0).stdout;
+    for id in [SMALL, APART] {
+        assert!(get(&copy, id) == get(&store, id), "{id}");
+    }
+    let printed = copy.run(&["load", place]).ends_with(0);
+    assert_eq!(printed.text().trim(), "loaded 0 resources (0 B of bytes), 3 unchanged, 0 failed");
+    // With another page, and the same METS, it is another volume.
+    put_page(&copy, SMALL, 3, "Now it is read again.");
+    let refused = copy.run(&["load", place]).ends_with(1);
+    assert!(refused.stderr.contains("there is another volume"), "{}", refused.stderr);
+}
+
+#[test]
+fn volumes_that_a_bag_cannot_have_are_named_and_left_out() {
+    let store = TestStore::with(&[OTHER]);
+    let folder = sample_folder(SMALL);
+    let mets = fs::read_to_string(file_with_suffix(&folder, ".mets.xml")).unwrap();
+    // Of one, two pages are one file, and then one of them is replaced.
+    let shared = mets.replace("00000008.txt", "00000007.txt");
+    let long = format!("psia.{}", "x".repeat(250));
+    let named = mets.replace(SMALL, &long);
+    let server = store.serve(&["--set=auth.write=open"]);
+    for (id, mets) in [(SMALL, shared), (long.as_str(), named)] {
+        let file = store.beside("mets.xml");
+        fs::write(&file, mets).unwrap();
+        let mut put = Command::new("curl");
+        put.args(["-sf", "-X", "PUT", "-F", &format!("zip=@{}", file_with_suffix(&folder, ".zip").display())]);
+        put.args(["-F", &format!("mets=@{}", file.display())]);
+        put.arg(format!("{}/volumes/{}?replaced=true", server.url, id.replace('/', "%2F")));
+        Ran::of(put).ends_with(0);
+    }
+    server.stop("TERM");
+    put_page(&store, SMALL, 8, "another");
+
+    let bag = store.beside("bag");
+    let export =
+        |resource: &str, place: &Path| store.run(&["export", resource, place.to_str().unwrap(), "--as", "bagit"]);
+    let printed = export("", &bag).ends_with(1);
+    assert!(printed.text().starts_with("exported 1 resources and 1 volumes"), "{}", printed.text());
+    assert!(printed.text().contains("2 volumes left out"), "{}", printed.text());
+    for (id, why) in [(SMALL, "its METS has one file"), (long.as_str(), "its id is too long")] {
+        assert!(printed.stderr.contains(&format!("{id}: {why}")), "{}", printed.stderr);
+    }
+    preservation::bagit::Bag::checked(&bag).unwrap();
+    let alone = store.beside("alone");
+    let failed = export(&format!("volumes/{SMALL}"), &alone).ends_with(1);
+    assert!(failed.stderr.contains("one file, 00000007.txt, for pages that differ"), "{}", failed.stderr);
+    assert!(!alone.exists());
+}
+
+#[test]
+fn a_version_that_was_added_before_the_newest_exported_one_is_named_and_left_out_of_a_continued_export() {
+    let store = TestStore::vacant();
+    let file = store.beside("file.txt");
+    let put = |content: &str| {
+        fs::write(&file, content).unwrap();
+        store.run(&["put", "a.txt", file.to_str().unwrap(), "--type", "text/plain"]).ends_with(0);
+    };
+    let export = |place: &Path| store.run(&["export", "a.txt", place.to_str().unwrap(), "--as", "ocfl"]);
+    let root = store.beside("archive");
+    put("one");
+    export(&root).ends_with(0);
+    let server = store.serve(&["--set=auth.write=open", "--set=ldp.receive_versions=true"]);
+    let list = format!("{}/rest/a.txt/fcr:versions", server.url);
+    let mut received = Command::new("curl");
+    received.args(["-sf", "-X", "POST", "-H", "Memento-Datetime: Sun, 06 Nov 1994 08:49:37 GMT"]);
+    received.args(["-H", "Content-Type: text/plain", "-d", "early", &list]);
+    Ran::of(received).ends_with(0);
+    server.stop("TERM");
+    put("two");
+    // What is newer is added nevertheless, and the next export says it again.
+    for _ in 0..2 {
+        let printed = export(&root).ends_with(1);
+        assert!(printed.stderr.contains("/a.txt: 1 versions were added"), "{}", printed.stderr);
+        assert!(printed.text().contains("1 versions left out"), "{}", printed.text());
+        assert_eq!(inventory(&root, "a.txt")["head"], "v2");
+    }
+    let other = store.beside("other");
+    export(&other).ends_with(0);
+    assert_eq!(inventory(&other, "a.txt")["head"], "v3");
+    let first = inventory(&other, "a.txt")["versions"]["v1"]["created"].as_str().unwrap().to_owned();
+    assert!(first.starts_with("1994-11-06T08:49:37"), "{first}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use store::{Store, SystemClock};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::harness::*;
+use crate::ocfl_volumes::sha512;
 
 /// Anybody may write, and resources have the same addresses whatever port serves them.
 const OPEN: [&str; 3] =
@@ -80,7 +81,7 @@ pub fn put(server: &Served, store: &TestStore, path: &str, content: &str) {
 }
 
 /// What clients see of some resources: their versions with names and times, their bytes with tags,
-/// and how they are listed.
+/// and how they are listed. Then the versions of volumes, with what an archive has of each.
 pub fn seen(server: &Served, paths: &[&str]) -> Vec<String> {
     let at = |args: &[&str]| Ran::of(penates(&[args, &["--server", &server.url]].concat()));
     let mut seen = vec![at(&["tree"]).ends_with(0).text().to_owned()];
@@ -95,11 +96,23 @@ pub fn seen(server: &Served, paths: &[&str]) -> Vec<String> {
         let lines = lines.lines().filter(|line| !varying.iter().any(|name| line.to_lowercase().starts_with(name)));
         seen.push(lines.collect::<Vec<_>>().join("\n"));
     }
+    for id in VOLUMES {
+        let history = at(&["history", "--volume", id, "--json"]);
+        seen.push(format!("versions of {id}: {} {}", history.code, history.text()));
+        for version in history.json_lines() {
+            let time = version["time"].as_str().unwrap();
+            let archive = at(&["get", id, "--mets", "--as-of", time]).ends_with(0).stdout;
+            seen.push(format!("archive of {id} at {time}: {}", sha512(&archive)));
+        }
+    }
     seen
 }
 
 /// What is changed, and compared.
 pub const PATHS: [&str; 6] = ["letters", "letters/1", "letters/2", "letters/large", "letters/gone", "late"];
+
+/// The volumes that are changed, and compared.
+const VOLUMES: [&str; 2] = [SMALL, OTHER];
 
 /// Changes of every kind, the larger of them in several versions.
 pub fn change(server: &Served, store: &TestStore) {
@@ -116,6 +129,9 @@ pub fn change(server: &Served, store: &TestStore) {
     put(server, store, "letters/gone", "gone");
     Ran::of(penates(&["rm", "letters/gone", "--server", &server.url])).ends_with(0);
     Ran::of(penates(&["import", "--server", &server.url, text(&sample_folder(OTHER))])).ends_with(0);
+    let page = format!("{}/volumes/{}/pages/3", server.url, OTHER.replace('/', "%2F"));
+    let read_again = ["-sf", "-X", "PUT", "-H", "Content-Type: text/plain", "-d", "It was misread.", &page];
+    assert!(Command::new("curl").args(read_again).status().unwrap().success());
     Ran::of(penates(&["delete", "--server", &server.url, SMALL])).ends_with(0);
 }
 
@@ -138,6 +154,8 @@ fn a_copy_follows_its_source_by_the_feed_and_takes_its_place_with_all_versions()
     // The source is lost.
     let before = seen(&server, &PATHS);
     assert!(before.iter().any(|line| line.contains("three")), "{before:?}");
+    let kept = before.iter().find(|lines| lines.starts_with(&format!("versions of {OTHER}"))).unwrap();
+    assert_eq!(kept.lines().count(), 2, "{kept}");
     drop(server);
     let promoted = to.run(&["promote", "--json"]).ends_with(0).json();
     assert_eq!(promoted["incomplete"], serde_json::json!([]));
@@ -167,10 +185,14 @@ fn another_site_follows_with_a_token_that_the_source_names_and_ends_equal() {
     assert!(refused.stderr.contains("auth.copy"), "{}", refused.stderr);
     assert_eq!(closed.stop("TERM").0, 0);
 
-    let server = from.serve(&[&OPEN[..], &["--set=auth.copy=[\"site\"]"]].concat());
+    let listen = ["serve", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0", "--set=auth.copy=[\"site\"]"];
+    let server = Served::start(from.command(&[&listen[..], &OPEN].concat()));
     let refused = copy(&server, &other, &["--follow"]).ends_with(1);
     assert!(refused.stderr.contains("auth.copy"), "{}", refused.stderr);
-    let mut follower = Follower::start(&server.url, &to, &["--token", &site, "--rate", "100MiB"]);
+    // Over TLS, with the certificate that it names.
+    let certificate = from.path().join("tls/cert.pem");
+    let given = ["--token", &site, "--rate", "100MiB", "--ca-cert", text(&certificate)];
+    let mut follower = Follower::start(&server.tls_url(), &to, &given);
     follower.is_up_to_date();
     change(&server, &from);
     let first = follower.is_up_to_date();

@@ -3,13 +3,15 @@
 use std::process::{Command, Stdio};
 
 use cluster::{ControlGroup, Limits};
+use store_cassandra::testing::not_run;
 
 use crate::harness::*;
 
 /// The memory of the group.
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// Starts a command in a group with little memory; `None`: no groups can be made here.
+/// Starts a command in a group with little memory; `None`: no groups can be made here. That is
+/// reported.
 fn start_in_group(command: &Command) -> Option<(ControlGroup, Served)> {
     let limits = Limits { memory_bytes: Some(MEMORY_BYTES), cpus: None };
     let name = format!("penates-little-memory-{}", std::process::id());
@@ -18,6 +20,7 @@ fn start_in_group(command: &Command) -> Option<(ControlGroup, Served)> {
         // Without root there is none, and the error says where.
         Err(error) => {
             assert!(error.to_string().contains("/sys/fs/cgroup"), "{error}");
+            not_run(&format!("a server in a small control group: {error}"));
             return None;
         }
     };

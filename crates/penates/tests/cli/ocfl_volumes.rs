@@ -30,14 +30,14 @@ fn with_server(store: &TestStore, requests: impl FnOnce(&dyn Fn(&str, &str, &str
     server.stop("TERM");
 }
 
-fn put_page(store: &TestStore, id: &str, seq: u32, text: &str) {
+pub fn put_page(store: &TestStore, id: &str, seq: u32, text: &str) {
     let file = store.beside("page.txt");
     fs::write(&file, text).unwrap();
     with_server(store, |put| put(id, &format!("pages/{seq}"), "text/plain", &file));
 }
 
 /// A volume in whose METS the names of files are not the sequences of pages.
-const APART: &str = "yale.39002015008130";
+pub const APART: &str = "yale.39002015008130";
 
 /// A store with three volumes. One of them has five versions: a page is replaced, then the METS, then
 /// the same is imported again, and then the page comes back.
@@ -438,7 +438,7 @@ fn objects_of_volumes_that_lie_are_refused_before_anything_is_loaded() {
     assert!(ocfl::is_root(&kept));
 }
 
-fn sha512(bytes: &[u8]) -> String {
+pub fn sha512(bytes: &[u8]) -> String {
     let mut digest = preservation::bagit::text::Algorithm::Sha512.begin();
     digest.update(bytes);
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -4,14 +4,14 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use store_cassandra::testing::not_run;
@@ -480,6 +480,92 @@ fn a_server_takes_the_sockets_that_the_service_manager_has_opened() {
     assert_eq!(server.stop("TERM").0, 0);
     let refused = Ran::of(given("redirect", "off").0);
     assert!(refused.code != 0 && refused.stderr.contains("there is no HTTPS to redirect to"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_server_takes_the_sockets_for_https_and_for_its_redirect_together() {
+    let store = TestStore::vacant();
+    let (cert, key) = (store.beside("cert.pem"), store.beside("key.pem"));
+    write_certificate(&cert, &key);
+    let [tls, redirect] = [(), ()].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let [https, http] = [&tls, &redirect].map(|listener| listener.local_addr().unwrap());
+    // Processes that are started get these copies, which a shell has no use for.
+    let given = [&tls, &redirect].map(|listener| {
+        let copy = rustix::io::fcntl_dupfd_cloexec(listener, 10).unwrap();
+        rustix::io::fcntl_setfd(&copy, rustix::io::FdFlags::empty()).unwrap();
+        copy
+    });
+    let [third, fourth] = given.each_ref().map(AsRawFd::as_raw_fd);
+    // No address speaks TLS by the configuration.
+    let mut serve = store.command(&["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
+    serve.args(["--tls-cert", text(&cert), "--tls-key", text(&key)]);
+    let line = format!("exec 3<&{third} 4<&{fourth}; LISTEN_PID=$$ LISTEN_FDS=2 exec \"$0\" \"$@\"");
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &line]).arg(serve.get_program()).args(serve.get_args());
+    shell.env("LISTEN_FDNAMES", "tls:redirect").stdin(Stdio::null());
+    let server = Served::start(shell);
+    drop((tls, redirect, given));
+    assert_eq!(server.tls_url(), format!("https://{https}"));
+    let to = curl(&["-o", "/dev/null", "-w", "%{http_code} %{redirect_url}", &format!("http://{http}/rest/")]);
+    assert_eq!(to, Some(format!("308 https://{https}/rest/")));
+    assert!(curl(&["--cacert", text(&cert), &format!("https://{https}/healthz")]).is_some());
+    assert_eq!(server.stop("TERM").0, 0);
+}
+
+#[test]
+fn a_watched_server_reports_that_it_is_alive() {
+    let store = TestStore::vacant();
+    let manager = UnixDatagram::bind(store.beside("notify")).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (sender, states) = mpsc::channel();
+    // The server would wait, also with its end, if some messages were not read.
+    thread::spawn(move || {
+        let mut message = [0; 256];
+        while let Ok(len) = manager.recv(&mut message) {
+            if sender.send(String::from_utf8(message[..len].to_vec()).unwrap()).is_err() {
+                return;
+            }
+        }
+    });
+    let state = || states.recv_timeout(PATIENCE).unwrap();
+    let mut command = store.command(&["serve", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
+    command.env("NOTIFY_SOCKET", store.beside("notify")).env("WATCHDOG_USEC", "200000").env_remove("WATCHDOG_PID");
+    let server = Served::start(command);
+    assert_eq!(state(), "READY=1");
+    // Again and again: once is what any start does.
+    for _ in 0..3 {
+        assert_eq!(state(), "WATCHDOG=1");
+    }
+    assert_eq!(server.stop("TERM").0, 0);
+    while state() != "STOPPING=1" {}
+}
+
+#[test]
+fn an_expired_certificate_is_a_fault_for_the_check_and_a_warning_for_the_server() {
+    let store = TestStore::vacant();
+    store.run(&["init"]).ends_with(0);
+    let (cert, key) = (store.beside("cert.pem"), store.beside("key.pem"));
+    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+    let (mut expired, pair) = (rcgen::CertificateParams::new(names).unwrap(), rcgen::KeyPair::generate().unwrap());
+    (expired.not_before, expired.not_after) = (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(2021, 1, 1));
+    fs::write(&cert, expired.self_signed(&pair).unwrap().pem()).unwrap();
+    fs::write(&key, pair.serialize_pem()).unwrap();
+    let listens = ["--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"];
+    let with = |command: &[&str]| {
+        let tls = ["--tls-cert", text(&cert), "--tls-key", text(&key)];
+        store.command(&[command, &listens, &tls].concat())
+    };
+    let what = "certificate 1 expired at 2021-01-01";
+    let refused = Ran::of(with(&["config", "--check"])).ends_with(2);
+    assert!(refused.stderr.contains(what), "{}", refused.stderr);
+    // It is better than none.
+    let server = Served::start(with(&["serve"]));
+    assert!(curl(&["-k", &format!("{}/healthz", server.tls_url())]).is_some());
+    let first = server.said_first.clone();
+    let (code, later) = server.stop("TERM");
+    assert_eq!(code, 0);
+    let said = first + &later;
+    assert!(said.lines().any(|line| line.contains("WARN") && line.contains(what)), "{said}");
 }
 
 #[test]

@@ -63,6 +63,20 @@ fn the_units_are_valid_and_their_configuration_is_accepted() {
 }
 
 #[test]
+fn the_service_may_do_little_besides_serving() {
+    for name in UNITS.into_iter().filter(|name| name.ends_with(".service")) {
+        let mut security = Command::new("systemd-analyze");
+        // In tenths. Without restrictions a service has 96.
+        security.args(["security", "--offline=true", "--threshold=20", "--no-pager"]);
+        let Ok(judged) = security.arg(packaged("systemd").join(name)).output() else {
+            return not_run("what the service may do: there is no systemd-analyze (Debian package systemd)");
+        };
+        let said = String::from_utf8_lossy(&[judged.stdout, judged.stderr].concat()).into_owned();
+        assert!(judged.status.success() && said.contains("Overall exposure level"), "{said}");
+    }
+}
+
+#[test]
 fn the_timer_of_the_guide_is_valid_and_runs_the_commands_of_the_guide() {
     let of_backups = |language: &str| -> Vec<String> {
         let blocks = guide().into_iter().filter(|block| block.heading == "Backups" && block.language == language);

@@ -268,10 +268,14 @@ fn a_flipped_byte_on_the_disk_is_found_reported_and_never_served() {
     assert_damage_is_left_out(&fs::read(target).unwrap(), &whole, &damaged);
 
     let verified = store.run(&["verify"]).ends_with(1);
-    assert!(verified.text().contains(&format!("damaged {damaged}: members ")), "{}", verified.text());
+    let named = verified.text().lines().find(|line| line.starts_with(&format!("damaged {damaged}: page")));
+    assert!(named.is_some_and(|line| line.contains(" (printed ")), "{}", verified.text());
     let reports = store.run(&["verify", "--json"]).ends_with(1).json_lines();
     let unsound: Vec<_> = reports.iter().filter(|report| report["sound"] != json!(true)).collect();
     assert_eq!((unsound.len(), &unsound[0]["id"]), (1, &json!(damaged)));
+    let pages = unsound[0]["damaged"].as_array().unwrap();
+    let is_it = |page: &&serde_json::Value| page["seq"] == json!(150) && page["label"] == json!("150");
+    assert_eq!(pages.iter().filter(is_it).count(), 1, "{pages:?}");
 
     assert_damage_is_left_out(&store.run(&["get", "--ids", &list]).ends_with(1).stdout, &whole, &damaged);
 }

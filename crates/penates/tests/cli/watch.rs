@@ -18,6 +18,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use regex::Regex;
 use serde_json::Value;
+use store_cassandra::testing::not_run;
 
 use crate::dashboard;
 use crate::documentation::file;
@@ -83,12 +84,12 @@ fn families(scrape: &str) -> BTreeMap<String, String> {
     families
 }
 
-/// The answer of a command that reads `input`; `None`: there is no such program.
+/// The answer of a command that reads `input`; `None`: there is no such program, which is reported.
 pub fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
     let mut command = Command::new("promtool");
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let Ok(mut child) = command.spawn() else {
-        eprintln!("there is no promtool (Debian package prometheus): its checks are left out");
+        not_run("checks of metrics and rules: there is no promtool (Debian package prometheus)");
         return None;
     };
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
@@ -196,9 +197,7 @@ impl Prometheus {
     /// they are given. Returns `None` if it is not installed.
     pub fn start(folder: &Path, configuration: &str, authorities: Option<&Path>) -> Option<Self> {
         if Command::new("prometheus").arg("--version").output().is_err() {
-            store_cassandra::testing::not_run(
-                "a server is scraped: there is no prometheus (Debian package prometheus)",
-            );
+            not_run("a server is scraped: there is no prometheus (Debian package prometheus)");
             return None;
         }
         fs::write(folder.join("prometheus.yml"), configuration).unwrap();

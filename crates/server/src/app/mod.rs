@@ -91,11 +91,10 @@ impl App {
                 // Passes do it again.
                 tracing::warn!(%error, "the change feed is off, and its earlier cursors could not be refused");
             }
-            let search = config.search.settings();
             // Each request fits into the memory that there is.
             let most = Memory::largest_request(library.options().memory_bytes);
-            let ldp = config.ldp.settings(&config.http.base_path)?.within(most);
-            let ldp = LdpSettings { search, held: allocated::held(), ..ldp };
+            let (search, ldp) = (config.search.settings(), config.ldp.settings(&config.http.base_path)?);
+            let ldp = LdpSettings { search, held: allocated::held(), ..ldp }.within(most);
             let address = format!("{}/", ldp.base).trim_start_matches('/').to_owned();
             let repository = Some(RepositoryPlace { address, has_search: ldp.search.is_kept });
             let settings = DataSettings { repository, ..config.data.settings().within(most) };
@@ -114,7 +113,7 @@ impl App {
             let folder = store.capabilities().folder;
             let live = Live::new(&config.limits);
             let reloading = Reloading::new(&config, live.clone());
-            let records_time = RecordsTime::restored(records.clone(), folder.as_deref());
+            let records_time = RecordsTime::restored(records.clone(), folder.as_deref()).await;
             let warming = Warming::new(records.clone(), config.records.warm, config.records.warm_max, folder);
             let stored_records = records.clone();
             let access = RecordsAccess {
@@ -124,7 +123,7 @@ impl App {
                 audit: library.audit.clone(),
                 changes: config.audit.changes,
             };
-            let records = Door::new(records, Box::new(access), library.memory.clone(), records_settings(&config));
+            let records = Door::new(records, Box::new(access), library.memory.clone(), records_settings(&config, most));
             let store_check = Arc::new(StoreCheck::new(store.clone()));
             Ok(Self {
                 config,

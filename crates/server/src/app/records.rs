@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use door_records::{Door, RequestLimits};
+use door_records::Door;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use records::{Mode, Records, RecordsError};
@@ -52,7 +52,8 @@ pub(super) fn records_of(config: &Config, store: Arc<dyn Store>, clock: Arc<dyn 
     Arc::new(if remembers { records.remembering() } else { records })
 }
 
-pub(super) fn records_settings(config: &Config) -> door_records::Settings {
+/// The settings of the door. A request takes at most so much memory.
+pub(super) fn records_settings(config: &Config, bytes_max: u64) -> door_records::Settings {
     let RecordsConfig {
         listen: _,
         gives_way: _,
@@ -65,13 +66,13 @@ pub(super) fn records_settings(config: &Config) -> door_records::Settings {
         deadline,
         deadline_max,
         silence_max,
-        request_max,
+        request_max: _,
     } = config.records;
     door_records::Settings {
         deadline,
         deadline_max,
         silence_max,
         stall_max: config.limits.stall,
-        request: RequestLimits { bytes: usize::try_from(request_max).unwrap_or(usize::MAX) },
+        request: config.records.request_limits().within(bytes_max),
     }
 }

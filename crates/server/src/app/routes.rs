@@ -143,7 +143,8 @@ impl App {
     /// What a scrape looks at.
     pub(crate) fn watched(&self) -> Watched {
         let fixity = self.config.fixity.every.map(|_| self.fixity.clone());
-        Watched { handle: self.metrics, library: self.library.clone(), readiness: self.readiness(), fixity }
+        let (library, records) = (self.library.clone(), self.records.clone());
+        Watched { handle: self.metrics, library, readiness: self.readiness(), records, fixity }
     }
 
     /// `/feed`: the right to read includes the changes.

@@ -1,15 +1,14 @@
 //! Connects to a broker: its name is resolved for each connection, only addresses that are allowed
 //! are connected to, and TLS is checked against the roots of the system or of the operator.
 
-use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::broker::{Address, Connection, SendError, Settings};
-use rustls::crypto::aws_lc_rs;
-use rustls::{ClientConfig, RootCertStore};
+use door_http::trust;
+use rustls::RootCertStore;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
 use tokio_rustls::TlsConnector;
@@ -65,40 +64,25 @@ pub(crate) fn allowed(address: &Address, networks: Arc<[Network]>) -> Result<All
 fn connector(address: &Address, ca_file: Option<&Path>) -> Result<(TlsConnector, ServerName<'static>), String> {
     let name = ServerName::try_from(address.host.clone())
         .map_err(|_| format!("`url` has a host that no certificate can name: {}", address.host))?;
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots(ca_file)?)
-        .with_no_client_auth();
+    let config = trust::trusting(roots(ca_file)?).map_err(|error| error.to_string())?;
     Ok((TlsConnector::from(Arc::new(config)), name))
 }
 
 /// The certificates that a broker's must come from: those of a file (PEM), or of the system. Returns
 /// what is wrong.
 pub(crate) fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, String> {
+    let Some(file) = ca_file else {
+        return trust::system_roots().map_err(|error| format!("{error}; name others by `ca_file`"));
+    };
+    let wrong = |error: String| format!("`ca_file` {} cannot be read: {error}", file.display());
+    let found: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_file_iter(file).and_then(Iterator::collect).map_err(|error| wrong(error.to_string()))?;
     let mut roots = RootCertStore::empty();
-    match ca_file {
-        Some(file) => {
-            let wrong = |error: String| format!("`ca_file` {} cannot be read: {error}", file.display());
-            let found: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(file)
-                .and_then(Iterator::collect)
-                .map_err(|error| wrong(error.to_string()))?;
-            for certificate in found {
-                roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
-            }
-            if roots.is_empty() {
-                return Err(wrong("there is no certificate in it (PEM)".to_owned()));
-            }
-        }
-        None => {
-            let found = rustls_native_certs::load_native_certs();
-            roots.add_parsable_certificates(found.certs);
-            if roots.is_empty() {
-                let error =
-                    found.errors.first().map_or_else(|| io::ErrorKind::NotFound.to_string(), ToString::to_string);
-                return Err(format!("the system has no root certificates: {error}; name some by `ca_file`"));
-            }
-        }
+    for certificate in found {
+        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
     }
-    Ok(roots)
+    match roots.is_empty() {
+        true => Err(wrong("there is no certificate in it (PEM)".to_owned())),
+        false => Ok(roots),
+    }
 }

@@ -21,6 +21,10 @@ impl Config {
         self.search.check()?;
         self.hosts()?;
         self.origins()?;
+        if let Some(ListenAddress::Tcp(address)) = self.listen.admin {
+            let what = "whoever reaches it has all rights, so it is a Unix socket: write `unix:` and a path";
+            return Err(refused(format!("listen.admin ({address}): {what}")));
+        }
         if self.listen.tls_cert.is_some() != self.listen.tls_key.is_some() {
             return Err(refused("listen.tls_cert and listen.tls_key belong together: set both or none"));
         }
@@ -122,30 +126,36 @@ impl Config {
     }
 
     /// Refuses a budget that the largest request does not fit into. Of `auto` the most that it can be
-    /// counts: where it is less, requests have to be smaller ([`Config::has_smaller_requests`]).
+    /// counts: where it is less, requests have to be smaller ([`Config::allow_more_than`]).
     fn check_memory(&self) -> Result<(), ConfigError> {
-        let (largest, memory) = (self.largest_request_bytes()?, self.limits.memory_bytes(None));
-        if budget::Memory::largest_request(memory) >= largest {
-            return Ok(());
-        }
+        let memory = self.limits.memory_bytes(None);
+        let Some((largest, keys)) = self.allow_more_than(memory)? else { return Ok(()) };
         let least = largest.saturating_mul(2);
+        let least = least.saturating_add(least / 7 + 1).checked_next_multiple_of(1 << 20);
         Err(refused(format!(
-            "limits.memory ({}) must be at least {} for the largest allowed request: raise it, or lower data.ids_max, \
-             data.form_max, ldp.rdf_max and ldp.triples_max",
+            "limits.memory ({}) must be at least {} for the largest allowed request: raise it, or lower {keys}",
             text::size::format(memory),
-            text::size::format((least + least / 7 + 1).next_multiple_of(1 << 20)),
+            text::size::format(least.unwrap_or(u64::MAX)),
         )))
     }
 
-    /// The most memory that a request takes which the settings of the doors allow.
-    fn largest_request_bytes(&self) -> Result<u64, ConfigError> {
-        Ok(self.data.settings().memory_bytes_max().max(self.ldp.settings("")?.memory_bytes_max()))
+    /// The most memory that a request of each kind takes, and the settings that allow it.
+    fn request_bytes(&self) -> Result<[(u64, &'static str); 4], ConfigError> {
+        Ok([
+            (self.data.settings().memory_bytes_max(), "data.ids_max, data.form_max"),
+            (self.ldp.settings("")?.memory_bytes_max(), "ldp.rdf_max, ldp.triples_max"),
+            (self.search.settings().memory_bytes_max(), "search.results_max"),
+            (self.records.request_limits().memory_bytes_max(), "records.request_max"),
+        ])
     }
 
-    /// Whether requests have to be smaller than the settings of the doors allow, because
-    /// `limits.memory` comes to no more than this.
-    pub(crate) fn has_smaller_requests(&self, memory_bytes: u64) -> Result<bool, ConfigError> {
-        Ok(self.largest_request_bytes()? > budget::Memory::largest_request(memory_bytes))
+    /// If settings allow requests that do not fit into a `limits.memory` of so many bytes: what the
+    /// largest one takes, and the keys of those settings.
+    pub(crate) fn allow_more_than(&self, memory_bytes: u64) -> Result<Option<(u64, String)>, ConfigError> {
+        let most = budget::Memory::largest_request(memory_bytes);
+        let larger = self.request_bytes()?.into_iter().filter(|(bytes, _)| *bytes > most);
+        let (bytes, keys): (Vec<_>, Vec<_>) = larger.unzip();
+        Ok(bytes.into_iter().max().map(|largest| (largest, keys.join(", "))))
     }
 
     /// The server's names.
@@ -278,11 +288,36 @@ mod tests {
     }
 
     #[test]
+    fn an_administrator_has_a_socket_and_no_port() {
+        let refused = refusal(|config| config.listen.admin = Some("127.0.0.1:8081".parse().unwrap()));
+        assert!(refused.contains("listen.admin (127.0.0.1:8081)") && refused.contains("`unix:`"), "{refused}");
+        let mut config = Config::default();
+        config.listen.admin = Some("unix:/run/penates/admin.sock".parse().unwrap());
+        config.check().unwrap();
+    }
+
+    #[test]
     fn an_update_gets_at_least_a_mebibyte() {
         let refused = refusal(|config| config.ldp.update_memory = Some(0));
         assert!(refused.contains("ldp.update_memory is at least 1MiB"), "{refused}");
         let mut config = Config::default();
         config.ldp.update_memory = Some(1 << 20);
+        config.check().unwrap();
+    }
+
+    #[test]
+    fn a_request_that_no_memory_suffices_for_is_refused_by_the_setting_that_allows_it() {
+        let refused = refusal(|config| config.records.request_max = 1 << 30);
+        assert!(refused.contains("limits.memory (512MiB) must be at least "), "{refused}");
+        assert!(refused.ends_with("raise it, or lower records.request_max"), "{refused}");
+        let refused = refusal(|config| config.search.results_max = 100_000);
+        assert!(refused.ends_with("raise it, or lower search.results_max"), "{refused}");
+        let refused = refusal(|config| {
+            (config.records.request_max, config.data.form_max) = (u64::MAX, u64::MAX);
+        });
+        assert!(refused.ends_with("lower data.ids_max, data.form_max, records.request_max"), "{refused}");
+        let mut config = Config::default();
+        config.records.request_max = 32 << 20;
         config.check().unwrap();
     }
 

@@ -149,10 +149,12 @@ mod tests {
         let mut config = Config::default();
         for (usable, is_smaller) in [(None, false), (Some(2 << 30), false), (Some(512 * MIB), true), (Some(0), true)] {
             let memory = config.limits.memory_bytes(usable);
-            assert_eq!(config.has_smaller_requests(memory).unwrap(), is_smaller, "{usable:?}");
+            assert_eq!(config.allow_more_than(memory).unwrap().is_some(), is_smaller, "{usable:?}");
             let most = budget::Memory::largest_request(memory);
             assert!(config.data.settings().within(most).memory_bytes_max() <= most, "{usable:?}");
             assert!(config.ldp.settings("").unwrap().within(most).memory_bytes_max() <= most, "{usable:?}");
+            assert!(config.search.settings().within(most).memory_bytes_max() <= most, "{usable:?}");
+            assert!(config.records.request_limits().within(most).memory_bytes_max() <= most, "{usable:?}");
         }
         config.limits.memory = Some(64 * MIB);
         let refused = config.check().unwrap_err().to_string();

@@ -28,6 +28,11 @@ pub struct ListenConfig {
     /// Address at which HTTP is redirected to HTTPS, or `off`.
     #[serde(with = "text::address")]
     pub redirect: Option<SocketAddr>,
+    /// `unix:` and the path of a socket of the administrator, as a data folder has one, or `off`. It
+    /// is for a store in Cassandra. Only the user of the server may open it, and has all rights
+    /// there.
+    #[serde(with = "text::address")]
+    pub admin: Option<ListenAddress>,
     /// The certificate chain, PEM. By default the server makes a certificate for loopback and keeps
     /// it in the data folder. Without a folder it makes one at each start.
     pub tls_cert: Option<PathBuf>,
@@ -45,6 +50,7 @@ impl Default for ListenConfig {
             tls: Some(loopback(8443)),
             tls_proxy_protocol: false,
             redirect: None,
+            admin: None,
             tls_cert: None,
             tls_key: None,
         }

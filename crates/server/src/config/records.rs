@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use documented::DocumentedFields;
+use door_records::RequestLimits;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -66,6 +67,13 @@ impl Default for RecordsConfig {
             silence_max: Duration::from_secs(3_600),
             request_max: 1 << 20,
         }
+    }
+}
+
+impl RecordsConfig {
+    /// The limits of one request.
+    pub(crate) fn request_limits(&self) -> RequestLimits {
+        RequestLimits { bytes: usize::try_from(self.request_max).unwrap_or(usize::MAX) }
     }
 }
 

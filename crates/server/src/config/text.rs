@@ -1,65 +1,7 @@
 //! How sizes and addresses are written in a configuration: `64MiB`, `127.0.0.1:8080`, `off`. (Times
 //! are `humantime`'s: `10ms`, `1h`.)
 
-/// Bytes as text such as `64MiB`, read leniently (also a bare number) and written exactly.
-pub(crate) mod size {
-    use bytesize::ByteSize;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-
-    /// The greatest binary unit that divides the size, so that reading it back gives the same
-    /// number.
-    pub(crate) fn format(bytes: u64) -> String {
-        UNITS
-            .iter()
-            .find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit))
-            .map_or_else(|| format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit))
-    }
-
-    pub(crate) fn serialize<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&format(*bytes))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        ByteSize::deserialize(deserializer).map(|size| size.0)
-    }
-}
-
-/// Bytes, or `auto`, which is `None`.
-pub(crate) mod size_or_auto {
-    use bytesize::ByteSize;
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use super::size;
-
-    const AUTO: &str = "auto";
-
-    pub(crate) fn serialize<S: Serializer>(bytes: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
-        match bytes {
-            Some(bytes) => size::serialize(bytes, serializer),
-            None => serializer.serialize_str(AUTO),
-        }
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Written {
-            Number(u64),
-            Text(String),
-        }
-        match Written::deserialize(deserializer)? {
-            Written::Number(bytes) => Ok(Some(bytes)),
-            Written::Text(text) if text == AUTO => Ok(None),
-            Written::Text(text) => match text.parse::<ByteSize>() {
-                Ok(size) => Ok(Some(size.0)),
-                Err(_) => Err(Error::custom(format!("`{text}` is not a size: write `auto`, or a size such as 512MiB"))),
-            },
-        }
-    }
-}
+pub(crate) use budget::{size, size_or_auto};
 
 /// A time between two runs of something, or `off`.
 pub(crate) mod period {
@@ -272,8 +214,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use serde_json::json;
 
-    use super::size::format;
-
     #[test]
     fn a_mode_is_read_from_its_octal_digits_whether_they_are_a_text_or_a_number() {
         for digits in [json!("660"), json!("0660"), json!(660)] {
@@ -288,24 +228,5 @@ mod tests {
         let refused = super::mode::deserialize(&json!(0o660)).unwrap_err().to_string();
         assert!(refused.contains("its owner cannot use"), "{refused}");
         assert!(super::mode::deserialize(&json!(true)).is_err());
-    }
-
-    #[test]
-    fn a_size_or_auto_is_read_as_it_is_written() {
-        for (written, bytes) in [(json!("auto"), None), (json!("300MiB"), Some(300 << 20)), (json!("0B"), Some(0))] {
-            assert_eq!(super::size_or_auto::deserialize(&written).unwrap(), bytes);
-            assert_eq!(super::size_or_auto::serialize(&bytes, serde_json::value::Serializer).unwrap(), written);
-        }
-        assert_eq!(super::size_or_auto::deserialize(&json!(1_024)).unwrap(), Some(1_024));
-        let refused = super::size_or_auto::deserialize(&json!("much")).unwrap_err().to_string();
-        assert!(refused.contains("write `auto`, or a size such as 512MiB"), "{refused}");
-    }
-
-    #[test]
-    fn a_size_is_written_exactly() {
-        assert_eq!(format(64 << 20), "64MiB");
-        assert_eq!(format(1_536), "1536B");
-        assert_eq!(format(3 << 9 << 10), "1536KiB");
-        assert_eq!(format(0), "0B");
     }
 }

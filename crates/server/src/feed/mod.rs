@@ -183,15 +183,14 @@ impl Start {
 }
 
 impl Wanted {
-    /// From the query. Parameters that are not known are refused: a reader that misspells one would
-    /// read other events than it believes.
+    /// From the query. Parameters that are not known or given twice are refused: a reader that
+    /// misspells one would read other events than it believes.
     fn parse(query: &str) -> Result<Self, Refused> {
         let malformed = |detail: String| Refused(Reason::MALFORMED_PARAMETER, detail);
         let mut wanted = Self::default();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            // A time may have an encoded colon or plus sign.
-            let value = value.replace("%3A", ":").replace("%3a", ":").replace("%2B", "+").replace("%2b", "+");
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            // The plus sign of a time may not be encoded. It reads as a space, which no value has.
+            let value = value.replace(' ', "+");
             let start = || {
                 Start::parse(&value).ok_or_else(|| {
                     malformed(format!(
@@ -200,15 +199,18 @@ impl Wanted {
                     ))
                 })
             };
-            match name {
-                "after" => wanted.after = Some(start()?),
-                "before" => wanted.before = Some(start()?),
+            let is_repeated = match &*name {
+                "after" => wanted.after.replace(start()?).is_some(),
+                "before" => wanted.before.replace(start()?).is_some(),
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=PAGE_EVENTS_MAX).contains(limit));
                     let limit = limit.ok_or_else(|| malformed(format!("`limit` is 1 to {PAGE_EVENTS_MAX}")))?;
-                    wanted.limit = Some(limit);
+                    wanted.limit.replace(limit).is_some()
                 }
                 _ => return Err(malformed("the feed has the parameters `after`, `before` and `limit`".to_owned())),
+            };
+            if is_repeated {
+                return Err(malformed(format!("`{name}` is given more than once")));
             }
         }
         if wanted.after.is_some() && wanted.before.is_some() {

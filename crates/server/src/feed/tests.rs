@@ -3,6 +3,7 @@ use axum::body::Body;
 use futures::StreamExt;
 use http::{Method, Request, StatusCode, header};
 use serde_json::Value;
+use store::{Clock, ManualClock};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tower::ServiceExt;
 
@@ -23,9 +24,12 @@ async fn server_with(config: Config) -> Server {
 }
 
 async fn server_at(folder: tempfile::TempDir, config: Config) -> Server {
-    let clock = Arc::new(store::SystemClock);
-    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock).unwrap();
-    let app = App::open(config, store).await.unwrap();
+    server_by(folder, config, Arc::new(store::SystemClock)).await
+}
+
+async fn server_by(folder: tempfile::TempDir, config: Config, clock: Arc<dyn Clock>) -> Server {
+    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
+    let app = App::open_with(config, store, clock).await.unwrap();
     Server { router: app.router(Via::Network), app, _folder: folder }
 }
 
@@ -195,6 +199,10 @@ async fn requests_that_make_no_sense_are_refused_with_what_to_do() {
         ("/feed?limit=-1", &[]),
         ("/feed?cursor=start", &[]),
         ("/feed?after=start&before=now", &[]),
+        ("/feed?after=start&after=now", &[]),
+        ("/feed?before=now&before=now", &[]),
+        ("/feed?limit=5&limit=5", &[]),
+        ("/feed?after=start&%61fter=start", &[]),
         ("/feed?limit=5", &stream),
         ("/feed?before=now", &stream),
         ("/feed", &[("accept", "text/event-stream"), ("last-event-id", "17")]),
@@ -276,6 +284,11 @@ async fn a_time_is_a_place_and_the_pages_from_it_on_have_addresses_that_stay() {
     let from = server.page(&format!("/feed?after={}", published.replace(':', "%3A"))).await;
     assert_eq!(from["orderedItems"].as_array().unwrap().last(), all["orderedItems"].as_array().unwrap().last());
     assert_eq!(server.page(&local(&from["id"])).await["orderedItems"], from["orderedItems"]);
+    let encoded: String = published.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let with_offset = published.replace('Z', "+00:00");
+    for query in [format!("%61fter={encoded}"), format!("after={with_offset}")] {
+        assert_eq!(server.page(&format!("/feed?{query}")).await["orderedItems"], from["orderedItems"], "{query}");
+    }
     let before = server.page(&format!("/feed?before={}", published.replace(':', "%3A"))).await;
     assert!(!objects(&before).contains(&"http://localhost/rest/a"), "{before}");
 }
@@ -299,26 +312,32 @@ async fn what_a_server_without_the_feed_changes_is_no_silent_gap_once_it_is_on_a
 }
 
 #[tokio::test]
-async fn a_stream_ends_when_the_token_is_revoked_and_when_the_server_stops() {
+async fn a_stream_ends_when_the_token_is_revoked_or_expires_and_when_the_server_stops() {
     let mut config = Config::default();
     (config.auth.read, config.auth.write) = (Access::Token, Access::Token);
-    let server = server_with(config).await;
+    let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
+    let server = server_by(tempfile::tempdir().unwrap(), config, clock.clone()).await;
     let refused = server.send(Method::GET, "/feed", &[]).await;
     assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
-    for ends in ["revoked", "stopping"] {
-        let secret = server.app.tokens().create(NewToken { name: ends, ..NewToken::default() }).await.unwrap();
-        let bearer = format!("Bearer {}", secret.reveal());
+    let minute = std::time::Duration::from_secs(60);
+    let mut streams = Vec::new();
+    for (name, expires) in [("revoked", None), ("expires", Some(clock.now().plus(minute))), ("lasts", None)] {
+        let new = NewToken { name, expires, ..NewToken::default() };
+        let bearer = format!("Bearer {}", server.app.tokens().create(new).await.unwrap().reveal());
         let headers = [("accept", "text/event-stream"), ("authorization", bearer.as_str())];
         let response = server.send(Method::GET, "/feed", &headers).await;
-        assert_eq!(response.status(), StatusCode::OK);
-        match ends {
-            "revoked" => drop(server.app.tokens().revoke(ends).await.unwrap()),
-            _ => server.app.stopping().cancel(),
-        }
-        let body = axum::body::to_bytes(response.into_body(), 1 << 10);
-        let body = tokio::time::timeout(std::time::Duration::from_secs(60), body).await;
+        assert_eq!(response.status(), StatusCode::OK, "{name}");
+        streams.push(response);
+    }
+    let lasting = streams.pop().unwrap();
+    server.app.tokens().revoke("revoked").await.unwrap();
+    clock.advance(minute);
+    let ended = |response: Response| tokio::time::timeout(minute, axum::body::to_bytes(response.into_body(), 1 << 10));
+    for body in futures::future::join_all(streams.into_iter().map(ended)).await {
         body.expect("the stream goes on").unwrap();
     }
+    server.app.stopping().cancel();
+    ended(lasting).await.expect("the stream goes on").unwrap();
 }
 
 /// Batches go on without end before a cursor in the future is reached.

@@ -1,6 +1,6 @@
-//! Listeners: HTTP, HTTPS, and the administrator's Unix socket in the data folder. `accept.rs`
-//! accepts connections for any protocol, in `places.rs` are the places for them; `connection.rs` has
-//! HTTP, `records.rs` the Redis protocol.
+//! Listeners: HTTP, HTTPS, and the administrator's Unix sockets: one in the data folder, and one
+//! that the configuration names. `accept.rs` accepts connections for any protocol, in `places.rs`
+//! are the places for them; `connection.rs` has HTTP, `records.rs` the Redis protocol.
 
 mod accept;
 mod announced;
@@ -40,6 +40,9 @@ use records::Resp;
 /// administrator.
 pub const SOCKET_NAME: &str = "penates.sock";
 
+/// The mode of the administrator's socket that the configuration names.
+const ADMIN_MODE: u32 = 0o600;
+
 /// The addresses of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
@@ -59,6 +62,8 @@ pub struct Addresses {
     pub tls_cert: Option<PathBuf>,
     /// The administrator's socket, if there is a data folder.
     pub socket: Option<PathBuf>,
+    /// The administrator's socket that the configuration names.
+    pub admin_socket: Option<PathBuf>,
 }
 
 /// The routes of each way in.
@@ -69,7 +74,7 @@ pub(crate) struct Ways {
     pub(crate) encrypted: Router,
     /// Where HTTP is redirected.
     pub(crate) redirecting: Router,
-    /// The administrator's socket.
+    /// The administrator's sockets.
     pub(crate) admin: Router,
 }
 
@@ -79,6 +84,7 @@ pub(crate) struct Listeners {
     tls: Option<(TcpListener, TlsAcceptor)>,
     redirect: Option<TcpListener>,
     socket: Option<UnixListener>,
+    admin: Option<UnixListener>,
     records: Option<(TcpListener, Option<TlsAcceptor>)>,
     /// Whether connections begin with the PROXY protocol.
     announced: Announced,
@@ -118,16 +124,20 @@ impl Listeners {
                     .map_err(|source| ServerError::Bind { address: path.display().to_string(), source })?;
                 (Some(socket), Some(path))
             }
-            // No server is needed: any process may open the store itself.
+            // Any process may open the store itself.
             None => (None, None),
         };
+        let admin_socket = match &config.listen.admin {
+            Some(ListenAddress::Unix(path)) => Some(path.clone()),
+            Some(ListenAddress::Tcp(_)) | None => None,
+        };
+        let admin = admin_socket.as_deref().map(|path| bind_unix(path, ADMIN_MODE)).transpose()?;
         let mut http_socket = None;
         let (http_address, http) = match (http_given, &config.listen.http) {
             (Some(given), _) => Some(over_tcp(given)),
             (None, Some(ListenAddress::Tcp(address))) => Some(over_tcp(bind_tcp(*address)?)),
             (None, Some(ListenAddress::Unix(path))) => {
-                let listener = unix::bind_shared(path, config.listen.http_mode)
-                    .map_err(|source| ServerError::Bind { address: path.display().to_string(), source })?;
+                let listener = bind_unix(path, config.listen.http_mode)?;
                 http_socket = Some(path.clone());
                 Some((None, Listener::Unix(listener)))
             }
@@ -180,10 +190,11 @@ impl Listeners {
             records_tls: records.as_ref().is_some_and(|(_, tls)| tls.is_some()),
             tls_cert,
             socket: socket_path,
+            admin_socket,
         };
         let (connections, proxies) = (config.limits.connections, Arc::new(config.proxies()?));
         let announced = Announced { tls: config.listen.tls_proxy_protocol, records: config.records.proxy_protocol };
-        Ok(Self { http, tls, redirect, socket, records, announced, addresses, connections, live, proxies })
+        Ok(Self { http, tls, redirect, socket, admin, records, announced, addresses, connections, live, proxies })
     }
 
     pub(crate) fn addresses(&self) -> &Addresses {
@@ -193,8 +204,9 @@ impl Listeners {
     /// Accepts until `shutdown`. Then it stops accepting, lets responses end within the limits, and
     /// cuts the rest.
     pub(crate) async fn serve(self, ways: Ways, door: Option<Arc<Door>>, shutdown: impl Future<Output = ()>) {
-        let Self { http, tls, redirect, socket, records, announced, addresses, connections, live, proxies } = self;
-        let Ways { network, encrypted, redirecting, admin } = ways;
+        let Self { http, tls, redirect, socket, admin, records, announced, addresses, connections, live, proxies } =
+            self;
+        let Ways { network, encrypted, redirecting, admin: of_admin } = ways;
         // Each kind has places of its own, so that neither of them takes those of the other.
         let connections = descriptors::connections(connections, 1 + usize::from(records.is_some()));
         let [acceptor, of_records] = [(); 2].map(|()| Acceptor::new(connections, live.clone(), proxies.clone()));
@@ -205,7 +217,8 @@ impl Listeners {
                 acceptor.accept(http, over.with(network)),
                 acceptor.accept(tls.map(|(tcp, tls)| Listener::Tls(port(tcp), tls)), over.encrypted_with(encrypted)),
                 acceptor.accept(redirect.map(|tcp| Listener::Tcp(port(tcp))), over.with(redirecting)),
-                acceptor.accept(socket.map(Listener::Private), over.with(admin)),
+                acceptor.accept(socket.map(Listener::Private), over.with(of_admin.clone())),
+                acceptor.accept(admin.map(Listener::Private), over.with(of_admin)),
                 async {
                     match door {
                         Some(door) => {
@@ -233,10 +246,10 @@ impl Listeners {
         if let Some(Err(error)) = addresses.socket.map(fs::remove_file) {
             tracing::debug!(%error, "the socket was gone already");
         }
-        if let Some(path) = addresses.http_socket
-            && let Err(error) = unix::remove_dead(&path)
-        {
-            tracing::warn!(%error, path = %path.display(), "the socket could not be removed");
+        for path in [addresses.http_socket, addresses.admin_socket].into_iter().flatten() {
+            if let Err(error) = unix::remove_dead(&path) {
+                tracing::warn!(%error, path = %path.display(), "the socket could not be removed");
+            }
         }
     }
 }
@@ -245,6 +258,10 @@ impl Listeners {
 /// failure of the network or a restart. One that does not fit tries again after a second. The system
 /// may allow fewer (`net.core.somaxconn`).
 const WAITING_MAX: u32 = 4_096;
+
+fn bind_unix(path: &Path, mode: u32) -> Result<UnixListener, ServerError> {
+    unix::bind_shared(path, mode).map_err(|source| ServerError::Bind { address: path.display().to_string(), source })
+}
 
 fn bind_tcp(address: SocketAddr) -> Result<TcpListener, ServerError> {
     let bind = || {

@@ -275,6 +275,31 @@ async fn the_administrators_socket_is_private_and_replaces_a_stale_one() {
 }
 
 #[tokio::test]
+async fn the_socket_that_the_configuration_names_is_the_administrators_and_replaces_a_dead_one_only() {
+    let (router, _) = endless();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("admin.sock");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let named = ListenAddress::Unix(path.clone());
+    let mut running = Running::start(router, |config| config.listen.admin = Some(named.clone())).await;
+    assert_eq!(running.addresses.admin_socket.as_ref(), Some(&path));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let answer = whole_answer(UnixStream::connect(&path).await.unwrap(), "/who").await;
+    assert!(answer.ends_with("admin"), "{answer}");
+    for is_http_too in [false, true] {
+        // Neither another server nor the socket of clients takes its place.
+        let mut config = Config::default();
+        config.listen.admin = (!is_http_too).then(|| named.clone());
+        (config.listen.http, config.listen.tls) = (is_http_too.then(|| named.clone()), None);
+        let refused = Listeners::bind(&config, Given::default(), None, Live::new(&config.limits)).err().unwrap();
+        assert!(refused.to_string().contains("admin.sock"), "{refused}");
+    }
+    running.request_stop();
+    running.ended().await;
+    assert!(!path.exists());
+}
+
+#[tokio::test]
 async fn an_address_in_use_is_named() {
     let (router, _) = endless();
     let running = Running::start(router, |_| {}).await;

@@ -1,4 +1,5 @@
-//! Unix sockets: the administrator's in the data folder, and one for proxies on this machine.
+//! Unix sockets: the administrator's in the data folder, and those that the configuration names: one
+//! for proxies on this machine, and one for the administrator.
 
 use std::fs;
 use std::io;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::BoxError;
 use bytes::Bytes;
+use door_http::trust;
 use http::uri::Scheme;
 use http::{Request, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -15,8 +16,6 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use prost::Message;
 use tokio::runtime::Handle;
-
-use crate::tls;
 
 /// How long one request may take.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
@@ -39,7 +38,7 @@ impl Collector {
     /// the system's root certificates cannot be read.
     pub(super) fn new(address: &str) -> Result<Self, BoxError> {
         let is_encrypted = address.parse::<Uri>().is_ok_and(|uri| uri.scheme() == Some(&Scheme::HTTPS));
-        let builder = HttpsConnectorBuilder::new().with_tls_config(tls::to_others(is_encrypted)?);
+        let builder = HttpsConnectorBuilder::new().with_tls_config(trust::client_config(is_encrypted)?);
         let connector = builder.https_or_http().enable_http1().build();
         let mut builder = Client::builder(TokioExecutor::new());
         let client = builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_MAX).build(connector);

@@ -116,7 +116,8 @@ const fn family(name: &'static str, kind: Kind, series: Series, help: &'static s
 }
 
 const KINDS: (&str, &[&str]) = ("kind", &["read", "write"]);
-const OUTCOMES: (&str, &[&str]) = ("outcome", &["answered", "refused", "limited", "deadline", "overloaded", "unknown"]);
+const OUTCOMES: (&str, &[&str]) =
+    ("outcome", &["answered", "refused", "limited", "deadline", "overloaded", "unknown", "damaged"]);
 const OBJECTS: (&str, &[&str]) = ("kind", &["volume", "resource", "record"]);
 
 const ENDS: (&str, &[&str]) = ("outcome", &["committed", "rolled_back", "expired"]);
@@ -152,7 +153,7 @@ const FAMILIES: &[Family] = &[
     family(AUDIT_OLDEST, Gauge, One, "Age of the oldest hour of the audit, when old records were last deleted"),
     family(AUDIT_WAITING, Gauge, Scraped, "Bytes of unacknowledged audit records"),
     family(AUDIT_FAILURES, Counter, One, "Writes of audit records that failed or were not acknowledged"),
-    family(DAMAGE, Counter, One, "Damage of volumes and resources that this server has found"),
+    family(DAMAGE, Counter, One, "Damage of volumes, resources and records that this server has found"),
     family(TRANSACTIONS_OPEN, Gauge, One, "Open transactions, as of the last pass, and those begun here since"),
     family(TRANSACTIONS, Counter, Each(&[ENDS]), "Transactions that this server ended"),
     family(TRANSACTION_CONFLICTS, Counter, One, "Requests and commits that were refused because of transactions"),
@@ -271,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_family_has_a_series_for_each_combination_of_its_labels() {
-        assert_eq!(Each(&[KINDS, OUTCOMES]).labels().len(), 12);
+        assert_eq!(Each(&[KINDS, OUTCOMES]).labels().len(), 14);
         assert_eq!(One.labels(), [Vec::new()]);
         assert!(Scraped.labels().is_empty());
     }

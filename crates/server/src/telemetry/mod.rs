@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use door_records::METRICS as RECORDS;
+use door_records::{Door, METRICS as RECORDS};
 use fixity::Auditor;
 use heads::{Chore, Queue};
 use http::header;
@@ -81,6 +81,7 @@ pub(crate) struct Watched {
     pub(crate) handle: &'static PrometheusHandle,
     pub(crate) library: Library,
     pub(crate) readiness: Readiness,
+    pub(crate) records: Arc<Door>,
     /// `None`: this server audits no fixity.
     pub(crate) fixity: Option<Arc<Auditor>>,
 }
@@ -88,7 +89,7 @@ pub(crate) struct Watched {
 impl Watched {
     /// The metrics in Prometheus's text format, with the present state.
     pub(crate) async fn text(&self) -> String {
-        let Self { handle, library, readiness, fixity } = self;
+        let Self { handle, library, readiness, records, fixity } = self;
         let store = library.store();
         let measured = store.clone();
         // The process's files are listed by the kernel, and an engine may read its disk.
@@ -110,6 +111,7 @@ impl Watched {
         gauge!(READY).set(f64::from(u8::from(ready.is_ok())));
         gauge!(BUILD, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
         record_library(library);
+        counter!(DAMAGE).absolute(library.heads.damage_found() + records.damage_found());
         counter!(DROPPED_LINES).absolute(logging::dropped_lines());
         handle.run_upkeep();
         handle.render()
@@ -187,7 +189,6 @@ fn record_library(library: &Library) {
     gauge!(AUDIT_LAG).set(auditor.lag().as_secs_f64());
     gauge!(AUDIT_WAITING).set(auditor.waiting_bytes() as f64);
     counter!(AUDIT_FAILURES).absolute(auditor.failures());
-    counter!(DAMAGE).absolute(library.heads.damage_found());
     let transactions = library.repository.transaction_counts();
     gauge!(TRANSACTIONS_OPEN).set(transactions.open as f64);
     counter!(TRANSACTION_CONFLICTS).absolute(transactions.conflicts);

@@ -2,7 +2,8 @@
 //!
 //! They are guarded rows of one partition, keyed by name. A name is never reused, even after its
 //! token was revoked: the audit identifies clients by it. All tokens are held in memory, since
-//! there are few. A token whose row is damaged is valid for nobody, and hides no other.
+//! there are few: what they take in the partition is bounded. A token whose row is damaged is valid
+//! for nobody, and hides no other.
 
 mod record;
 mod scope;
@@ -14,6 +15,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use heads::sampling::row_bytes;
+use library::bounds::TOKENS_BYTES_MAX;
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use store::{
@@ -36,6 +39,10 @@ const NAME_BYTES_MAX: usize = 64;
 
 const _: () = assert!(NAME_BYTES_MAX == library::bounds::FEED_ACTOR_BYTES);
 const SCAN_BYTES: usize = 1 << 20;
+
+/// The most bytes that a record grows by when its token is revoked.
+const REVOKED_BYTES: usize = 16;
+
 const CALL_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// A token's text. It is neither stored nor logged; [`fmt::Debug`] does not show it.
@@ -134,6 +141,15 @@ pub enum TokenError {
         /// The store's level.
         level: FormatLevel,
     },
+    /// There is no room for another token.
+    #[error(
+        "the tokens of a store take at most {max_bytes} bytes, which is about 100,000 tokens; revoked ones count, \
+         because names are not reused"
+    )]
+    TooMany {
+        /// The most bytes of all.
+        max_bytes: u64,
+    },
     /// Somebody else changed it at the same time, or the outcome is unknown.
     #[error("{0}: list the tokens to see the current ones")]
     Unsure(String),
@@ -152,12 +168,17 @@ struct Known {
     records: Vec<(Record, Stamp)>,
     /// The names of the tokens whose rows are damaged, with the stamps of those that have one.
     damaged: BTreeMap<String, Option<Stamp>>,
+    /// Bytes of all rows once all tokens are revoked.
+    bytes: u64,
 }
 
 /// The tokens of a store.
 pub struct Tokens {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    /// The most bytes of all rows. Servers that make tokens at the same time may exceed it by what
+    /// they make until they have read the rows again.
+    bytes_max: u64,
     cached: RwLock<Known>,
     /// Held while tokens are read or changed, so that rows read before a revocation do not replace
     /// newer ones.
@@ -168,7 +189,8 @@ impl Tokens {
     /// Reads all tokens.
     pub fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> BoxFuture<'static, Result<Self, TokenError>> {
         async move {
-            let tokens = Self { store, clock, cached: RwLock::default(), turn: Mutex::default() };
+            let (cached, turn) = (RwLock::default(), Mutex::default());
+            let tokens = Self { store, clock, bytes_max: TOKENS_BYTES_MAX, cached, turn };
             tokens.refresh().await?;
             Ok(tokens)
         }
@@ -227,8 +249,16 @@ impl Tokens {
             let scopes = scopes.unwrap_or_else(usual);
             let info = TokenInfo { name: name.to_owned(), created, revoked: None, scopes, expires };
             let record = Record { info, sha256: Sha256::digest(secret.reveal().as_bytes()).into() };
+            let value_bytes = record.seal(self.store.level())?.len();
+            let bytes = row_bytes(&Bytes::copy_from_slice(name.as_bytes()), value_bytes + REVOKED_BYTES);
+            if self.cached.read().bytes + bytes > self.bytes_max {
+                return Err(TokenError::TooMany { max_bytes: self.bytes_max });
+            }
             match self.write(record, Expect::Absent).await? {
-                Outcome::Applied => Ok(secret),
+                Outcome::Applied => {
+                    self.cached.write().bytes += bytes;
+                    Ok(secret)
+                }
                 Outcome::Refused { .. } => Err(TokenError::Exists(name.to_owned())),
                 Outcome::Unknown { reason } => Err(TokenError::Unsure(reason)),
             }
@@ -293,8 +323,10 @@ impl Tokens {
         while let Some(page) = scan {
             let rows = self.store.scan(call().strong(), Table::Tokens, &PARTITION, page.clone()).await?;
             for Row { sort, value, guard, .. } in rows.rows {
-                let stamp = guard.map(|guard| guard.stamp);
-                let error = match (Record::open(&value), stamp) {
+                let (opened, stamp) = (Record::open(&value), guard.map(|guard| guard.stamp));
+                let is_valid = opened.as_ref().is_ok_and(|record| record.info.revoked.is_none());
+                fresh.bytes += row_bytes(&sort, value.len() + if is_valid { REVOKED_BYTES } else { 0 });
+                let error = match (opened, stamp) {
                     (Ok(record), Some(stamp)) => {
                         fresh.records.push((record, stamp));
                         continue;
@@ -472,6 +504,23 @@ mod tests {
         assert_eq!(tokens.holder_of(secret.reveal()), None);
         store.is_damaged.store(false, Ordering::Relaxed);
         assert!(open().await.unwrap().list().await.unwrap()[0].revoked.is_some());
+    }
+
+    #[tokio::test]
+    async fn no_more_tokens_are_made_than_there_is_room_for_in_their_partition_and_each_can_be_revoked() {
+        let (mut tokens, _faults, _folder) = tokens().await;
+        tokens.create(named("a")).await.unwrap();
+        tokens.bytes_max = 2 * tokens.cached.read().bytes;
+        tokens.create(named("b")).await.unwrap();
+        let refused = tokens.create(named("c")).await.unwrap_err();
+        assert!(matches!(refused, TokenError::TooMany { max_bytes } if max_bytes == tokens.bytes_max), "{refused}");
+        for name in ["a", "b"] {
+            tokens.revoke(name).await.unwrap();
+        }
+        assert_eq!(tokens.list().await.unwrap().len(), 2);
+        let bytes = tokens.cached.read().bytes;
+        assert!((1..=tokens.bytes_max).contains(&bytes), "{bytes} of {}", tokens.bytes_max);
+        assert!(matches!(tokens.create(named("c")).await, Err(TokenError::TooMany { .. })), "the names are taken");
     }
 
     #[tokio::test]

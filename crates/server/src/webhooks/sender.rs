@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use door_http::trust;
 use http::uri::Scheme;
 use http::{HeaderMap, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -20,7 +21,6 @@ use store::UnixMillis;
 use super::current::CurrentSecrets;
 use crate::delivery::{Allowed, AllowedResolver, Failure};
 use crate::network::Network;
-use crate::tls;
 
 /// Bytes of a response's head, and of the part of its body that is read so that its connection can
 /// be used again.
@@ -91,7 +91,7 @@ impl Sender {
         connector.enforce_http(false);
         connector.set_connect_timeout(Some(attempt_max));
         connector.set_nodelay(true);
-        let tls = tls::to_others(destination.uri.scheme() == Some(&Scheme::HTTPS))?;
+        let tls = trust::client_config(destination.uri.scheme() == Some(&Scheme::HTTPS))?;
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
         let client = Client::builder(TokioExecutor::new())
             .http1_max_buf_size(RESPONSE_BYTES_MAX)

@@ -154,6 +154,33 @@ async fn a_request_body_that_pauses_for_too_long_is_given_up_with_the_connection
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("\r\nConnection: close\r\n"), "{answer}");
 }
 
+/// It never pauses for long, and never ends. So it does not matter how fast the machine is.
+#[tokio::test]
+async fn a_body_that_is_slower_than_the_least_rate_is_given_up() {
+    let (server, _folder) = Server::start(|config| {
+        (config.limits.body_pause, config.limits.body_rate) = (Duration::from_millis(300), 1 << 20);
+    })
+    .await;
+    let mut client = TcpStream::connect(server.http()).await.unwrap();
+    let head = "POST /volumes HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: 1000000\r\n\r\n";
+    client.write_all(head.as_bytes()).await.unwrap();
+    let (mut receives, mut sends) = client.split();
+    let mut status = [0; 12];
+    let dribble = async {
+        while sends.write_all(b"a").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        read = soon("an answer", receives.read_exact(&mut status)) => {
+            read.unwrap();
+        }
+        () = dribble => {}
+    }
+    assert_eq!(&status, b"HTTP/1.1 408");
+}
+
 #[tokio::test]
 async fn a_long_list_in_a_url_is_served_on_http_1_and_http_2() {
     let (server, _folder) = Server::start(|_| {}).await;

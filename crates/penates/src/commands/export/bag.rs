@@ -21,8 +21,8 @@ pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Export
             true => source.each(&args.base, resource, false, async |node| one(&source, node, &mut bag).await).await?,
             false => (0, 0),
         };
-        let (volumes, of_volumes) = volumes::export(client, &args.base, named, &mut bag).await?;
-        Ok::<_, anyhow::Error>(Exported { resources, volumes, bytes: bytes + of_volumes })
+        let of_volumes = volumes::export(client, &args.base, named, &mut bag).await?;
+        Ok::<_, anyhow::Error>(Exported { resources, bytes: bytes + of_volumes.bytes, ..of_volumes })
     };
     let unfinished = || unfinished(&args.destination);
     let exported = exported.await.with_context(unfinished)?;

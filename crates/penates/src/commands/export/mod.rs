@@ -7,7 +7,7 @@ mod source;
 mod volumes;
 
 pub(super) use ocfl_volumes::ListedPage;
-pub(super) use volumes::record;
+pub(super) use volumes::{record, sha256};
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,7 @@ use volumes::Named;
 use crate::cli::ReachArgs;
 use crate::client::{self, Client, segment};
 use crate::commands::tree::is_away;
+use crate::exit::CliError;
 use crate::output::{Output, human_bytes};
 use crate::reach::Reached;
 use crate::resources::BaseArgs;
@@ -63,6 +64,8 @@ struct Exported {
     resources: u64,
     volumes: u64,
     bytes: u64,
+    /// What is missing, if anything is: a number and the reason. It was named already.
+    left_out: Option<String>,
 }
 
 /// What is left of an export that failed, and what to do about it.
@@ -106,10 +109,12 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     };
     let exported = exported.await;
     reached.close().await?;
-    let Exported { resources, volumes, bytes } = exported?;
+    let Exported { resources, volumes, bytes, left_out } = exported?;
     let mut output = Output::stdout();
     let (size, place) = (human_bytes(bytes), args.destination.display());
     let volumes = if volumes > 0 { format!(" and {volumes} volumes") } else { String::new() };
     output.line(format!("exported {resources} resources{volumes} ({size} of bytes) to {place}"))?;
-    output.finish()
+    left_out.iter().try_for_each(|line| output.line(line))?;
+    output.finish()?;
+    if left_out.is_some() { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }

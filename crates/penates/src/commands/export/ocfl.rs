@@ -24,13 +24,18 @@ pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Export
     let user = User { name: agent, address: Some(source.repository().to_owned()) };
     let root = RootWriter::begin(&args.destination, user)?;
     let exported = async {
+        let mut passed_over = 0;
+        let versions_of = async |node: &Node| one(&source, node, &root, &mut passed_over).await;
         let (resources, bytes) = match resource.is_empty() || matches!(named, Named::None) {
-            true => source.each(&args.base, resource, true, async |node| one(&source, node, &root).await).await?,
+            true => source.each(&args.base, resource, true, versions_of).await?,
             false => (0, 0),
         };
         let volume = async |id: &VolumeId| ocfl_volumes::one(client, id, &root).await;
         let (volumes, of_volumes) = volumes::each(client, &args.base, named, true, volume).await?;
-        Ok::<_, anyhow::Error>(Exported { resources, volumes, bytes: bytes + of_volumes })
+        let why = "they are older than versions that are there, and OCFL adds versions at the end: export into \
+                   another folder";
+        let left_out = (passed_over > 0).then(|| format!("{passed_over} versions left out, because {why}"));
+        Ok::<_, anyhow::Error>(Exported { resources, volumes, bytes: bytes + of_volumes, left_out })
     };
     let unfinished = || unfinished(&args.destination);
     let exported = exported.await.with_context(unfinished)?;
@@ -38,11 +43,12 @@ pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Export
     Ok(exported)
 }
 
-/// Exports the versions of a resource that the object has not yet. Returns how many bytes were
-/// fetched.
-async fn one(source: &Source<'_>, node: &Node, root: &RootWriter) -> anyhow::Result<u64> {
+/// Exports the versions of a resource that the object has not yet. Names it and counts those that
+/// the object cannot get any more. Returns how many bytes were fetched.
+async fn one(source: &Source<'_>, node: &Node, root: &RootWriter, passed_over: &mut u64) -> anyhow::Result<u64> {
     let mut object = root.object(&archived::id(node.names.iter().map(String::as_str)))?;
-    let added = add_versions(source, node, &mut object).await;
+    let mut too_old = 0;
+    let added = add_versions(source, node, &mut object, &mut too_old).await;
     if let Err(error) = &added {
         if !is_gone(error) {
             return added;
@@ -51,24 +57,40 @@ async fn one(source: &Source<'_>, node: &Node, root: &RootWriter) -> anyhow::Res
         object.abandon_version()?;
     }
     object.finish()?;
+    if too_old > 0 {
+        let path = node.names.join("/");
+        note!("/{path}: {too_old} versions were added to it with times before the newest exported one");
+        *passed_over += too_old;
+    }
     added
 }
 
-/// Adds the versions of a resource that the object has not yet. Returns how many bytes were fetched.
-async fn add_versions(source: &Source<'_>, node: &Node, object: &mut ObjectWriter) -> anyhow::Result<u64> {
+/// Adds the versions of a resource that the object has not yet. Counts those that are older than the
+/// newest one that it has: OCFL adds versions at the end only. Returns how many bytes were fetched.
+async fn add_versions(
+    source: &Source<'_>,
+    node: &Node,
+    object: &mut ObjectWriter,
+    too_old: &mut u64,
+) -> anyhow::Result<u64> {
     let mut len_bytes = 0;
     let Some(VersionList { versions, are_explicit }) = source.versions(node).await? else {
         return add_current(source, node, object).await;
     };
     let known: HashSet<_> = object.inventory().versions.values().filter_map(|known| known.message.clone()).collect();
+    let begun = object.inventory().versions.values().filter_map(|known| known.created.parse::<Timestamp>().ok());
+    let begun: HashSet<_> = begun.collect();
     let newest = object.inventory().newest_version().and_then(|newest| newest.created.parse::<Timestamp>().ok());
     let last = versions.last().map(|(_, created)| created.clone());
     for (name, created) in versions {
         let message = format!("version {name}");
         let time: Timestamp = created.parse().context("the time of a version")?;
-        // A version is named once. Anything older than the newest one was exported, and may be
-        // removed from the repository since.
-        if known.contains(&message) || newest.is_some_and(|newest| time < newest) {
+        if known.contains(&message) {
+            continue;
+        }
+        if newest.is_some_and(|newest| time < newest) {
+            // A store that the archive was loaded into may have another name for a version of it.
+            *too_old += u64::from(!begun.contains(&time));
             continue;
         }
         len_bytes += add(source.state(node, Some(&name)).await?, object).await?;

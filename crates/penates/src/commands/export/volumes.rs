@@ -1,14 +1,17 @@
 //! Exports volumes into a bag: ZIP, METS and record of each, in a pairtree, as `penates import` and
-//! other programs read them.
+//! other programs read them. Beside them the pages are named that were replaced, and that the METS
+//! does not describe.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
+use bytes::Bytes;
 use futures::TryStreamExt;
-use hathi::{Mets, Page, Seq, VolumeId, VolumeParts, VolumeReader};
+use hathi::{Mets, MetsPage, Page, PagesOf, Seq, VolumeId, VolumeParts, VolumeReader};
 use heads::VOLUMES;
 use http::{Response, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -20,6 +23,7 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 use zip::{ZipArchive, ZipWriter};
 
+use super::Exported;
 use super::ocfl_volumes::ListedPage;
 use super::source::{is_gone, received};
 use crate::client::{self, Body, Client, ClientError, query_value, segment};
@@ -28,6 +32,9 @@ use crate::resources::BaseArgs;
 
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 128 << 10;
+
+/// The most bytes of a file's name on most file systems.
+const NAME_BYTES_MAX: usize = 255;
 
 /// The volumes that a path names: all of them, one, or none if it is that of a resource.
 pub enum Named {
@@ -117,13 +124,53 @@ fn named_by(address: &str) -> anyhow::Result<VolumeId> {
     VolumeId::from_path_segment(&name).with_context(|| name.to_string())
 }
 
-/// Exports volumes into a bag. Returns their number, and the bytes of their files.
-pub async fn export(client: &Client, base: &BaseArgs, named: Named, bag: &mut BagWriter) -> anyhow::Result<(u64, u64)> {
-    each(client, base, named, false, async |id| one(client, id, bag).await).await
+/// Why a volume cannot be in a bag.
+#[derive(Debug, thiserror::Error)]
+enum Unfit {
+    /// A ZIP with the names of the METS cannot have two pages with one name.
+    #[error(
+        "its METS has one file, {0}, for pages that differ, because one of them was replaced: export it with --as ocfl"
+    )]
+    OneFile(String),
+    #[error("its id is too long for the names of files: export it with --as ocfl")]
+    LongName,
+}
+
+/// What a ZIP of a volume is compared with.
+struct Expected {
+    id: VolumeId,
+    mets: Bytes,
+    record: Option<Bytes>,
+    /// The pages as the METS describes them.
+    described: Vec<MetsPage>,
+    /// The SHA-256 of each page as it is stored, in hexadecimal digits.
+    stored: HashMap<Seq, String>,
+}
+
+/// Exports volumes into a bag. One that cannot be in a bag is named and left out, unless it is the
+/// only one.
+pub async fn export(client: &Client, base: &BaseArgs, named: Named, bag: &mut BagWriter) -> anyhow::Result<Exported> {
+    let is_one = matches!(named, Named::One(_));
+    let mut left_out = 0;
+    let export = async |id: &VolumeId| match one(client, id, bag).await {
+        Err(error) if !is_one && error.is::<Unfit>() => {
+            note!("{id}: {error}");
+            left_out += 1;
+            Ok(0)
+        }
+        exported => exported,
+    };
+    let (volumes, bytes) = each(client, base, named, false, export).await?;
+    let line = (left_out > 0).then(|| format!("{left_out} volumes left out, because a bag cannot have them"));
+    Ok(Exported { resources: 0, volumes: volumes - left_out, bytes, left_out: line })
 }
 
 /// Exports a volume. Returns the bytes of its files.
 async fn one(client: &Client, id: &VolumeId, bag: &mut BagWriter) -> anyhow::Result<u64> {
+    // No ending is longer.
+    if id.cleaned_local().len() + bagged::REPLACED.len() > NAME_BYTES_MAX {
+        return Err(Unfit::LongName.into());
+    }
     let folder = Path::new(bagged::VOLUMES).join(hathi::pairtree_path(id));
     let stem = folder.join(id.cleaned_local());
     let stem = stem.to_str().context("a path that is not UTF-8")?;
@@ -135,50 +182,62 @@ async fn one(client: &Client, id: &VolumeId, bag: &mut BagWriter) -> anyhow::Res
         Some(response) => Some(client::whole(response).await?),
         None => None,
     };
+    let pages: Vec<ListedPage> = client.get_json(&format!("{about}/pages/")).await?;
+    let stored: HashMap<_, _> = pages.into_iter().map(|page| (page.seq, page.sha256)).collect();
+    let described = Mets::parse(&mets)?.pages;
+    check_files(&described, &stored)?;
+    let names = named_otherwise(&described);
+    let expected = Arc::new(Expected { id: id.clone(), mets, record, described, stored });
     let zip = format!("{stem}.zip");
-    let parts = (mets.clone(), record.clone());
-    let (mut len_bytes, mut checked) = (0, Ok(()));
-    let names = named_otherwise(&mets)?;
-    // Only the store knows whether pages of one file differ now.
-    let shares_files = names.as_ref().is_some_and(|names| names.values().collect::<HashSet<_>>().len() < names.len());
-    if shares_files || !is_there(client, id, bag, &zip, parts.clone()).await? {
-        let archive =
-            client.get(&format!("/volumes?volumeIDs={}", query_value(id.as_str())), "application/zip").await?;
-        let mut file = bag.file_at(&zip)?;
-        match names {
-            None => len_bytes = received(archive, |piece| file.write(piece)).await?,
-            Some(names) => {
-                let (mut fetched, other) = (temporary(bag)?, temporary(bag)?);
-                let write = |piece: &[u8]| fetched.write_all(piece).context("a temporary file for a ZIP");
-                len_bytes = received(archive, write).await?;
-                let mut renamed = spawn_blocking(move || renamed(fetched, other, &names)).await??;
-                let mut piece = vec![0; PIECE_BYTES];
-                loop {
-                    match renamed.read(&mut piece)? {
-                        0 => break,
-                        len => file.write(&piece[..len])?,
+    let mut len_bytes = 0;
+    let checked = match reused(&expected, bag, &zip).await? {
+        Some(replaced) => Ok(replaced),
+        None => {
+            let archive =
+                client.get(&format!("/volumes?volumeIDs={}", query_value(id.as_str())), "application/zip").await?;
+            let mut file = bag.file_at(&zip)?;
+            match names {
+                None => len_bytes = received(archive, |piece| file.write(piece)).await?,
+                Some(names) => {
+                    let (mut fetched, other) = (temporary(bag)?, temporary(bag)?);
+                    let write = |piece: &[u8]| fetched.write_all(piece).context("a temporary file for a ZIP");
+                    len_bytes = received(archive, write).await?;
+                    let mut renamed = spawn_blocking(move || renamed(fetched, other, &names)).await??;
+                    let mut piece = vec![0; PIECE_BYTES];
+                    loop {
+                        match renamed.read(&mut piece)? {
+                            0 => break,
+                            len => file.write(&piece[..len])?,
+                        }
                     }
                 }
             }
+            let place = file.path().to_owned();
+            bag.finish_file(file)?;
+            let expected = expected.clone();
+            spawn_blocking(move || check(&expected, &place)).await?
         }
-        let place = file.path().to_owned();
-        bag.finish_file(file)?;
-        let of = id.clone();
-        checked = spawn_blocking(move || check(of, &place, parts, None)).await?;
-    }
+    };
     match revision().await {
         // What was read before it was deleted stays in the bag.
         Err(error) if is_away(&error) => {}
-        // If it was replaced meanwhile, that is why the ZIP does not match the METS.
+        // If it was replaced meanwhile, that is why the ZIP has other pages.
         after => ensure!(after? == before, "it was replaced while it was exported"),
     }
-    checked?;
-    for (ending, bytes) in [("mets.xml", Some(mets)), ("json", record)] {
+    let replaced = checked?;
+    for (ending, bytes) in [("mets.xml", Some(&expected.mets)), ("json", expected.record.as_ref())] {
         let Some(bytes) = bytes else { continue };
         let mut file = bag.file_at(&format!("{stem}.{ending}"))?;
-        file.write(&bytes)?;
+        file.write(bytes)?;
         bag.finish_file(file)?;
         len_bytes += bytes.len() as u64;
+    }
+    if !replaced.is_empty() {
+        let mut file = bag.file_at(&format!("{stem}{}", bagged::REPLACED))?;
+        for seq in replaced {
+            file.write(format!("{seq}\n").as_bytes())?;
+        }
+        bag.finish_file(file)?;
     }
     Ok(len_bytes)
 }
@@ -191,32 +250,35 @@ pub async fn record(client: &Client, address: &str) -> Result<Option<Response<Bo
     }
 }
 
-/// Adds the ZIP that an interrupted export wrote, if it has the pages that the METS says, and the
-/// volume has now: a page may be replaced under its METS. Returns whether it did.
-async fn is_there(
-    client: &Client,
-    id: &VolumeId,
-    bag: &mut BagWriter,
-    zip: &str,
-    parts: (bytes::Bytes, Option<bytes::Bytes>),
-) -> anyhow::Result<bool> {
-    let Some(earlier) = bag.earlier(zip) else { return Ok(false) };
-    let pages: Vec<ListedPage> = client.get_json(&format!("/volumes/{}/pages/", segment(id))).await?;
-    let present = pages.into_iter().map(|page| (page.seq, page.sha256)).collect();
-    let of = id.clone();
-    match spawn_blocking(move || check(of, &earlier, parts, Some(present))).await? {
-        Ok(()) => Ok(bag.reuse_at(zip)?.is_some()),
+/// Adds the ZIP that an interrupted export wrote, if it has the pages that the volume has now.
+/// Returns those that its METS does not describe.
+async fn reused(expected: &Arc<Expected>, bag: &mut BagWriter, zip: &str) -> anyhow::Result<Option<Vec<Seq>>> {
+    let Some(earlier) = bag.earlier(zip) else { return Ok(None) };
+    let expected = expected.clone();
+    match spawn_blocking(move || check(&expected, &earlier)).await? {
+        Ok(replaced) => Ok(bag.reuse_at(zip)?.map(|_| replaced)),
         // It is cut off, or of another state.
-        Err(_) => Ok(false),
+        Err(_) => Ok(None),
     }
+}
+
+/// Refuses a volume whose METS has one file for pages that differ.
+fn check_files(described: &[MetsPage], stored: &HashMap<Seq, String>) -> Result<(), Unfit> {
+    let mut texts = HashMap::new();
+    for page in described {
+        let text = stored.get(&page.seq);
+        if *texts.entry(&page.file_name).or_insert(text) != text {
+            return Err(Unfit::OneFile(page.file_name.clone()));
+        }
+    }
+    Ok(())
 }
 
 /// The names that a METS has for the files of pages, by the names that an archive gives them; `None`
 /// if they are the same.
-fn named_otherwise(mets: &[u8]) -> anyhow::Result<Option<HashMap<String, String>>> {
-    let pages = Mets::parse(mets)?.pages;
-    let names: HashMap<_, _> = pages.into_iter().map(|page| (page.seq.file_name(), page.file_name)).collect();
-    Ok(names.iter().any(|(name, other)| name != other).then_some(names))
+fn named_otherwise(described: &[MetsPage]) -> Option<HashMap<String, String>> {
+    let names: HashMap<_, _> = described.iter().map(|page| (page.seq.file_name(), page.file_name.clone())).collect();
+    names.iter().any(|(name, other)| name != other).then_some(names)
 }
 
 /// A temporary file on the disk of the bag.
@@ -225,26 +287,18 @@ fn temporary(bag: &BagWriter) -> anyhow::Result<File> {
 }
 
 /// The same ZIP with other names of files, at its begin. It is written to `into`.
-///
-/// It fails if pages of one file differ, because a ZIP with the names of the METS cannot have both.
 fn renamed(zip: File, into: File, names: &HashMap<String, String>) -> anyhow::Result<File> {
     let mut archive = ZipArchive::new(zip)?;
     let mut renamed = ZipWriter::new(into);
-    let mut written = HashMap::new();
+    let mut written = HashSet::new();
     for index in 0..archive.len() {
         let entry = archive.by_index_raw(index)?;
         let path = entry.name()?.into_owned();
         let name = path.rsplit('/').next().unwrap_or_default();
         // Not the folder itself.
         let Some(other) = names.get(name) else { continue };
-        let text = (entry.size(), entry.crc32());
-        // A METS may have one file for two pages.
-        if let Some(earlier) = written.insert(other, text) {
-            ensure!(
-                earlier == text,
-                "its METS has one file, {other}, for pages that differ, because one of them was replaced: export it \
-                 with --as ocfl"
-            );
+        // A METS may have one file for several pages. Their texts are the same.
+        if !written.insert(other) {
             continue;
         }
         let folder = &path[..path.len() - name.len()];
@@ -255,33 +309,31 @@ fn renamed(zip: File, into: File, names: &HashMap<String, String>) -> anyhow::Re
     Ok(renamed)
 }
 
-/// Reads every page of an exported ZIP and compares it with the METS, as an import does. An archive
-/// without its damaged pages, or with a page that was replaced under its METS, is refused.
-/// `present` has the SHA-256 that each page has now, in hexadecimal digits.
-fn check(
-    id: VolumeId,
-    zip: &Path,
-    (mets, record): (bytes::Bytes, Option<bytes::Bytes>),
-    present: Option<HashMap<Seq, String>>,
-) -> anyhow::Result<()> {
+/// Reads every page of an exported ZIP, and refuses one with other pages than the volume has. An
+/// archive without its damaged pages is one. Returns the pages that the METS does not describe.
+fn check(expected: &Expected, zip: &Path) -> anyhow::Result<Vec<Seq>> {
     let file = File::open(zip).with_context(|| zip.display().to_string())?;
-    let (mets, record) = (mets.to_vec(), record.map(|record| record.to_vec()));
     let archive = ZipArchive::new(file.try_clone()?)?;
     let files = archive.file_names_raw().filter(|name| !name.ends_with(b"/")).count();
-    let mut volume = VolumeReader::new(VolumeParts { id: Some(id), zip: file, mets, record })?;
+    let (mets, record) = (expected.mets.to_vec(), expected.record.as_ref().map(|record| record.to_vec()));
+    let parts = VolumeParts { id: Some(expected.id.clone()), zip: file, mets, record };
+    let mut volume = VolumeReader::of(parts, PagesOf::Zip)?;
     // A reader ignores files that the METS does not name. They would be those of an earlier version.
-    let named: HashSet<_> = volume.mets().pages.iter().map(|page| &page.file_name).collect();
+    let named: HashSet<_> = expected.described.iter().map(|page| &page.file_name).collect();
     ensure!(files == named.len(), "the ZIP has {files} files, and the METS names {}", named.len());
-    for index in 0..volume.page_count() {
-        let Page { seq, text, .. } = volume.read_page(index)?;
-        let is_present = present.as_ref().is_none_or(|present| present.get(&seq) == Some(&sha256(&text)));
-        ensure!(is_present, "page {seq} has another text now");
+    let mut replaced = Vec::new();
+    for (index, described) in expected.described.iter().enumerate() {
+        let Page { seq, text, md5, .. } = volume.read_page(index)?;
+        ensure!(expected.stored.get(&seq) == Some(&sha256(&text)), "page {seq} of the ZIP is not as it is stored");
+        if (described.size, described.md5) != (text.len() as u64, md5) {
+            replaced.push(seq);
+        }
     }
-    Ok(())
+    Ok(replaced)
 }
 
 /// The SHA-256 of a text, in hexadecimal digits.
-fn sha256(text: &[u8]) -> String {
+pub fn sha256(text: &[u8]) -> String {
     let mut digest = Algorithm::Sha256.begin();
     digest.update(text);
     hex::encode(digest.finalize())
@@ -295,24 +347,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_of_one_file_are_one_entry_and_are_refused_if_they_differ() {
+    fn pages_of_one_file_are_one_entry() {
         let names = ["00000001.txt", "00000002.txt"].map(|name| (name.to_owned(), "both.txt".to_owned()));
-        let names = HashMap::from(names);
-        let with_second = |text: &[u8]| {
-            let mut zip = ZipWriter::new(tempfile::tempfile().unwrap());
-            for (name, text) in [("a/00000001.txt", &b"one"[..]), ("a/00000002.txt", text)] {
-                zip.start_file(name, SimpleFileOptions::default()).unwrap();
-                zip.write_all(text).unwrap();
-            }
-            renamed(zip.finish().unwrap(), tempfile::tempfile().unwrap(), &names)
-        };
-        let mut same = ZipArchive::new(with_second(b"one").unwrap()).unwrap();
-        let mut text = String::new();
-        same.by_name("a/both.txt").unwrap().read_to_string(&mut text).unwrap();
-        assert_eq!((text.as_str(), same.len()), ("one", 1));
-        for other in [&b"two"[..], b"one and more"] {
-            let refused = with_second(other).unwrap_err().to_string();
-            assert!(refused.contains("one file, both.txt, for pages that differ"), "{refused}");
+        let mut zip = ZipWriter::new(tempfile::tempfile().unwrap());
+        for name in ["a/00000001.txt", "a/00000002.txt"] {
+            zip.start_file(name, SimpleFileOptions::default()).unwrap();
+            zip.write_all(b"one").unwrap();
         }
+        let renamed = renamed(zip.finish().unwrap(), tempfile::tempfile().unwrap(), &HashMap::from(names)).unwrap();
+        let mut renamed = ZipArchive::new(renamed).unwrap();
+        let mut text = String::new();
+        renamed.by_name("a/both.txt").unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), renamed.len()), ("one", 1));
+    }
+
+    #[test]
+    fn a_volume_whose_mets_has_one_file_for_pages_that_differ_is_refused() {
+        let seq = |number| Seq::new(number).unwrap();
+        let page = |number| MetsPage {
+            seq: seq(number),
+            file_name: "both.txt".to_owned(),
+            size: 3,
+            md5: [0; 16],
+            label: None,
+            features: Vec::new(),
+        };
+        let checked = |texts: [&str; 2]| {
+            let stored = HashMap::from([(seq(1), texts[0].to_owned()), (seq(2), texts[1].to_owned())]);
+            check_files(&[page(1), page(2)], &stored)
+        };
+        assert!(checked(["one", "one"]).is_ok());
+        let refused = checked(["one", "two"]).unwrap_err().to_string();
+        assert!(refused.contains("one file, both.txt, for pages that differ"), "{refused}");
     }
 }

@@ -3,7 +3,7 @@
 //! Each client is a program beside this file. It says in lines what it did and what came of it, and
 //! the test compares the lines.
 
-mod packages;
+pub mod packages;
 
 use std::path::Path;
 use std::process::Command;

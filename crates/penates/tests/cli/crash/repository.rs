@@ -1,7 +1,7 @@
-//! The repository: containers, graphs and bytes are created, changed, restored and deleted in every
-//! way that the door offers. Every listed resource is reachable, and a description or bytes are
-//! always those of one write. So are the versions that were in force at earlier times, the members
-//! of containers then, and archives of containers as of those times.
+//! The repository: containers, graphs and bytes are created, changed, restored, deleted and brought
+//! back in every way that the door offers. Every listed resource is reachable, and a description or
+//! bytes are always those of one write. So are the versions that were in force at earlier times, the
+//! members of containers then, and archives of containers as of those times.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,6 +53,8 @@ enum Pending {
     Each(Vec<(String, State)>),
     /// This, with all its contents.
     WithContent(String, State),
+    /// What was deleted at this path may have been brought back, or a part of it.
+    BroughtBack(String),
     /// A new resource in a container, whose name begins like this.
     Child(String, String, State),
 }
@@ -67,6 +69,7 @@ struct Acknowledged {
     deletions: u32,
     tombstones: u32,
     restores: u32,
+    brought_back: u32,
 }
 
 /// A writer: it makes one change after the other, and knows the expected state.
@@ -123,14 +126,15 @@ impl Writer {
             0..25 if there.len() < THERE_MAX => self.put_new(client, killing, rng).await,
             25..40 if there.len() < THERE_MAX => self.post(client, killing, rng).await,
             40..50 if there.len() < THERE_MAX => self.bulk(client, killing, rng).await,
-            50..62 => self.patch(client, killing, rng).await,
-            62..74 => {
+            50..61 => self.patch(client, killing, rng).await,
+            61..72 => {
                 let path = there.choose(rng).unwrap().clone();
                 let State::There(kind, _) = self.tree.state(&path) else { unreachable!("it is there") };
                 self.put(client, killing, &path, kind).await
             }
-            74..80 => self.remove_tombstone(client, killing, rng).await,
-            80..88 => self.restore(client, killing, rng).await,
+            72..77 => self.remove_tombstone(client, killing, rng).await,
+            77..83 => self.restore(client, killing, rng).await,
+            83..88 => self.bring_back(client, killing, rng).await,
             _ => self.delete(client, killing, rng).await,
         }
     }
@@ -326,6 +330,34 @@ impl Writer {
         Ok(())
     }
 
+    /// Brings back what was deleted. A container comes back with everything that was in it then.
+    async fn bring_back(&mut self, client: &Client, killing: &AtomicBool, rng: &mut StdRng) -> Result<(), Lost> {
+        let tombstones = self.tree.tombstones();
+        let Some(path) = tombstones.choose(rng) else { return Ok(()) };
+        let pending = Pending::BroughtBack(path.clone());
+        match ask_to_bring_back(client, path, "").await {
+            // The killed server was deleting it, and this one still is. Any other conflict is a
+            // failure: something of it could not come back.
+            Err(ClientError::Refused { status: StatusCode::CONFLICT, detail, .. })
+                if detail.contains("is still being deleted") =>
+            {
+                Ok(())
+            }
+            // A part of it may be back.
+            Err(ClientError::Refused { status: StatusCode::SERVICE_UNAVAILABLE, .. }) => {
+                self.pending = Some(pending);
+                Err(Lost)
+            }
+            brought => {
+                if self.answered(brought, killing, pending)?.is_some() {
+                    self.tree.bring_back(path);
+                    self.acknowledged.brought_back += 1;
+                }
+                Ok(())
+            }
+        }
+    }
+
     /// Whether a version is of the kind of the resource that is there, and of another state. If it
     /// were of the same, nobody could find out whether it was restored.
     fn is_another(&self, path: &str, version: State) -> bool {
@@ -364,6 +396,16 @@ impl Writer {
                 let seen = see(client, &path).await.unwrap();
                 if seen.state == state {
                     self.tree.set_with_content(&path, state);
+                }
+            }
+            Some(Pending::BroughtBack(path)) => {
+                let seen = see(client, &path).await.unwrap();
+                if seen.state != State::Gone {
+                    // What the killed server left out comes back once it is asked for again.
+                    if self.tree.deleted_kind(&path) == Some(Kind::Container) {
+                        ask_to_bring_back(client, &path, "&contents=true").await.unwrap();
+                    }
+                    self.tree.bring_back(&path);
                 }
             }
             Some(Pending::Child(container, slug, state)) => {
@@ -529,6 +571,12 @@ async fn send(
     Ok(response.headers().clone())
 }
 
+/// Asks for what was deleted at a path. `more` follows in the query.
+async fn ask_to_bring_back(client: &Client, path: &str, more: &str) -> Result<(), ClientError> {
+    let versions = format!("{}/fcr:versions?restore={more}", address(path));
+    client.ask(&versions, Request::builder().method(Method::POST), client::empty()).await.map(drop)
+}
+
 async fn ask_to_delete(client: &Client, path: &str) -> Result<(), ClientError> {
     client.ask(&address(path), Request::builder().method(Method::DELETE), client::empty()).await.map(drop)
 }
@@ -621,6 +669,7 @@ fn are_all_kinds(writers: &[Writer]) -> bool {
         && some(|it| it.deletions)
         && some(|it| it.tombstones)
         && some(|it| it.restores)
+        && some(|it| it.brought_back)
 }
 
 #[tokio::test]

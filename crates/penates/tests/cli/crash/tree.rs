@@ -46,6 +46,8 @@ pub struct Tree {
     states: BTreeMap<String, State>,
     /// All resources that ever were at each path, in the order of their writes.
     past: BTreeMap<String, Vec<State>>,
+    /// What was deleted by the last deletion of each path: the resource, and everything in it.
+    deleted: BTreeMap<String, Vec<(String, State)>>,
 }
 
 impl Tree {
@@ -65,7 +67,29 @@ impl Tree {
         let inside = format!("{path}/");
         let is_inside = |known: &&String| *known == path || known.starts_with(&inside);
         let paths: Vec<String> = self.states.keys().filter(is_inside).cloned().collect();
+        if state == State::Gone {
+            let states = paths.iter().map(|inside| (inside.clone(), self.state(inside)));
+            let there = states.filter(|(_, state)| matches!(state, State::There(..))).collect();
+            self.deleted.insert(path.to_owned(), there);
+        }
         paths.iter().for_each(|path| self.set(path, state));
+    }
+
+    /// The kind of a resource that was deleted.
+    pub fn deleted_kind(&self, path: &str) -> Option<Kind> {
+        self.deleted.get(path)?.iter().find_map(|(deleted, state)| match state {
+            State::There(kind, _) if deleted == path => Some(*kind),
+            _ => None,
+        })
+    }
+
+    /// Brings back a deleted resource, with everything that was deleted with it. Of what was deleted
+    /// before that, not even tombstones come back.
+    pub fn bring_back(&mut self, path: &str) {
+        self.set_with_content(path, State::Absent);
+        for (path, state) in self.deleted.remove(path).unwrap_or_default() {
+            self.set(&path, state);
+        }
     }
 
     /// Removes paths at which nothing existed, or nothing is known any more.
@@ -76,7 +100,7 @@ impl Tree {
     /// What there is now, without what was there before.
     pub fn present(&self) -> Self {
         let there = self.iter().filter(|(_, state)| matches!(state, State::There(..)));
-        Self { states: there.map(|(path, state)| (path.to_owned(), state)).collect(), past: BTreeMap::new() }
+        Self { states: there.map(|(path, state)| (path.to_owned(), state)).collect(), ..Self::default() }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, State)> {

@@ -17,7 +17,7 @@ mod volumes;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use preservation::about::{ABOUT, About};
 use preservation::bagit::text::Algorithm;
@@ -125,6 +125,17 @@ fn put(store: &TestStore, path: &str, content: &str) {
     fs::write(&file, content).unwrap();
     let media_type = if content.starts_with("<>") { "text/turtle" } else { "text/plain" };
     store.run(&["put", path, file.to_str().unwrap(), "--type", media_type]).ends_with(0);
+}
+
+/// A store with a text, `note`. Then the storage root of OCFL that an export of it made, and the
+/// object of the text there. They last as long as the store.
+fn exported_note() -> (TestStore, PathBuf, PathBuf) {
+    let store = TestStore::vacant();
+    put(&store, "note", "note");
+    let root = store.beside("archive");
+    store.run(&["export", "note", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    let object = root.join(preservation::ocfl::layout::place("penates:/note"));
+    (store, root, object)
 }
 
 fn cat(store: &TestStore, path: &str) -> String {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{cat, change, change_inventory, files, put, states, tree};
+use super::{cat, change, change_inventory, exported_note, files, put, states, tree};
 use crate::harness::*;
 
 #[test]
@@ -155,25 +155,19 @@ fn versions_are_added_to_a_store_that_has_the_first_ones_and_others_are_refused(
 
 #[test]
 fn a_version_of_the_future_gets_the_time_of_the_load() {
-    let store = TestStore::vacant();
-    fs::write(store.beside("note"), "note").unwrap();
-    store.run(&["put", "note", store.beside("note").to_str().unwrap()]).ends_with(0);
-    let root = store.beside("archive");
-    store.run(&["export", "note", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
-    let object = root.join(preservation::ocfl::layout::place("penates:/note"));
+    let (store, root, object) = exported_note();
     change_inventory(&object, |inventory| {
         inventory.versions.get_mut("v1").unwrap().created = "2999-01-01T00:00:00Z".to_owned();
     });
     let copy = TestStore::vacant();
     let printed = copy.run(&["load", root.to_str().unwrap()]).ends_with(1);
     assert!(printed.text().contains("1 versions with another time than there"), "{}", printed.text());
-    let put = |store: &TestStore| {
-        store.run(&["put", "note", store.beside("note").to_str().unwrap()]).ends_with(0);
+    let years = |store: &TestStore| {
+        put(store, "note", "another");
         let history = store.run(&["history", "note"]).ends_with(0).text().to_owned();
         history.lines().map(|line| line[..4].parse::<u32>().unwrap()).collect::<Vec<_>>()
     };
-    fs::write(copy.beside("note"), "another").unwrap();
-    let (ours, theirs) = (put(&copy), put(&store));
+    let (ours, theirs) = (years(&copy), years(&store));
     assert!(ours.len() == 2 && ours.iter().all(|year| (theirs[0]..=theirs[1] + 1).contains(year)), "{ours:?}");
 }
 

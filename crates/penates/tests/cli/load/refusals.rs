@@ -6,7 +6,7 @@ use std::path::Path;
 use preservation::about::{ABOUT, About, DESCRIPTION};
 use preservation::bagit::BagWriter;
 
-use super::{change_file, put, tree};
+use super::{change_file, exported_note, put, tree};
 use crate::harness::*;
 
 #[test]
@@ -59,12 +59,7 @@ fn nothing_of_a_bag_is_loaded_if_a_byte_of_it_is_wrong() {
 
 #[test]
 fn a_media_type_that_no_header_may_have_is_named_before_anything_is_loaded() {
-    let store = TestStore::vacant();
-    fs::write(store.beside("note"), "note").unwrap();
-    store.run(&["put", "note", store.beside("note").to_str().unwrap()]).ends_with(0);
-    let root = store.beside("archive");
-    store.run(&["export", "note", root.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
-    let object = root.join(preservation::ocfl::layout::place("penates:/note"));
+    let (_store, root, object) = exported_note();
     change_file(&object, "v1/content/about.json", |about| {
         let mut about: About = serde_json::from_str(about).unwrap();
         about.content_type = Some("text/plain\r\nx: y".to_owned());

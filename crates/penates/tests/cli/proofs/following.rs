@@ -34,6 +34,10 @@ fn a_webhook_and_a_following_site_miss_nothing_of_a_keyspace_whose_server_is_kil
     let listen = server.url.trim_start_matches("http://").trim_end_matches('/').to_owned();
     let mut follower = Follower::start(&server.url, &to, &["--token", &site]);
     follower.is_up_to_date();
+    // Another one needs no server: it opens the keyspace itself.
+    let direct = TestStore::vacant();
+    let given = ["--set=history.volumes=all", "--set=store.clock_skew_max=1s"];
+    let mut without_server = Follower::start(&keyspace, &direct, &given);
     change(&server, &to);
     // It has announced changes that nobody was sent yet.
     server.kill();
@@ -41,6 +45,8 @@ fn a_webhook_and_a_following_site_miss_nothing_of_a_keyspace_whose_server_is_kil
     put(&server, &to, "late", "after another server has started");
     follower.is_up_to_date();
     follower.stop();
+    without_server.is_up_to_date();
+    without_server.stop();
 
     let mut named = Vec::new();
     while named.last() != Some(&"http://books.test/rest/late".to_owned()) {
@@ -51,7 +57,9 @@ fn a_webhook_and_a_following_site_miss_nothing_of_a_keyspace_whose_server_is_kil
     }
     let before = seen(&server, &PATHS);
     assert_eq!(server.stop("TERM").0, 0);
-    to.run(&["promote"]).ends_with(0);
-    let copy = to.serve(&["--set=ldp.origin=http://books.test", "--set=history.volumes=all"]);
-    assert_eq!(seen(&copy, &PATHS), before);
+    for copy in [&to, &direct] {
+        copy.run(&["promote"]).ends_with(0);
+        let copy = copy.serve(&["--set=ldp.origin=http://books.test", "--set=history.volumes=all"]);
+        assert_eq!(seen(&copy, &PATHS), before);
+    }
 }

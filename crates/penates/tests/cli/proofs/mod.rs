@@ -1,8 +1,9 @@
 //! Proofs that `cargo xtask proofs` runs: with real servers on clusters of several Cassandra nodes,
 //! which die meanwhile, with a change feed that waits for a minute, and with programs that take
 //! minutes to build: a validator, the packager of Debian packages, an earlier Penates. One builds and
-//! runs the container.
+//! runs the container, and one starts all candidates of the testbed.
 
+mod candidates;
 mod container;
 mod fedora;
 mod following;

@@ -9,6 +9,16 @@ use std::process::Command;
 use super::{cargo_installed, workspace};
 use crate::harness::*;
 
+/// What lintian finds wrong with a package that Debian itself does not distribute: it has the whole
+/// licence, no changelog of Debian, no address of somebody, and here a program with symbols.
+const OF_THE_ARCHIVE: [&str; 5] = [
+    "copyright-file-contains-full-apache-2-license",
+    "copyright-not-using-common-license-for-apache2",
+    "malformed-contact",
+    "no-changelog",
+    "unstripped-binary-or-object",
+];
+
 /// The version of cargo-deb.
 const CARGO_DEB: &str = "3.6.4";
 
@@ -179,8 +189,11 @@ fn the_debian_package_has_every_file_with_its_mode_and_is_installed_upgraded_and
     installed.dpkg(&["--purge", "penates"]);
     assert!(!configuration.exists() && store.exists());
 
-    if let Ok(lintian) = Command::new("lintian").args(["--fail-on", "error"]).arg(&installed.package).output() {
-        let found = String::from_utf8_lossy(&lintian.stdout).into_owned();
-        assert!(lintian.status.success(), "{found}");
-    }
+    let suppressed = format!("--suppress-tags={}", OF_THE_ARCHIVE.join(","));
+    let mut lintian = Command::new("lintian");
+    let Ok(lintian) = lintian.args(["--fail-on", "error", &suppressed]).arg(&installed.package).output() else {
+        return store_cassandra::testing::not_run("the rules for packages: there is no lintian");
+    };
+    let found = String::from_utf8_lossy(&lintian.stdout).into_owned();
+    assert!(lintian.status.success(), "{found}");
 }

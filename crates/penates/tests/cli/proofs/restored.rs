@@ -1,12 +1,15 @@
-//! The drill of docs/cassandra.md: a keyspace is snapshotted while its servers go on, is lost, and is
-//! restored from the copied snapshot, without and with what was flushed since.
+//! The drill of docs/cassandra.md: a keyspace is snapshotted while its servers go on, is lost, and
+//! is restored from the copied snapshot, without and with what was flushed since. Its tables are
+//! empty, or the keyspace itself is gone.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use cluster::{Cluster, NodeId};
 use scylla::client::session_builder::SessionBuilder;
+use serde_json::{Value, json};
 use store_cassandra::testing;
 
 use crate::harness::*;
@@ -23,6 +26,11 @@ fn tables(node: &Path) -> Vec<(String, PathBuf)> {
     named.collect()
 }
 
+/// The names of the tables. Of those of a keyspace that is gone the folders are left.
+fn names(node: &Path) -> BTreeSet<String> {
+    tables(node).into_iter().map(|(table, _)| table).collect()
+}
+
 /// Copies files of every table, each into a folder of its name: those below `from` of its folder.
 fn copy_out(data: &Path, from: &str, to: &Path) {
     for (table, folder) in tables(data) {
@@ -34,20 +42,25 @@ fn copy_out(data: &Path, from: &str, to: &Path) {
     }
 }
 
-/// Empties every table.
-fn lose(node: &Cluster, data: &Path) {
+/// Runs statements on the node.
+fn query(node: &Cluster, statements: impl IntoIterator<Item = String>) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let session = SessionBuilder::new().known_node_addr(node.contact_points()[0]).build().await.unwrap();
-        for (table, _) in tables(data) {
-            session.query_unpaged(format!("TRUNCATE {KEYSPACE}.{table}"), ()).await.unwrap();
+        for statement in statements {
+            session.query_unpaged(statement, ()).await.unwrap();
         }
     });
 }
 
+/// Empties every table.
+fn lose(node: &Cluster, data: &Path) {
+    query(node, names(data).into_iter().map(|table| format!("TRUNCATE {KEYSPACE}.{table}")));
+}
+
 /// Loads copied files into every table.
 fn load(node: &Cluster, data: &Path, copied: &Path) {
-    for (table, _) in tables(data) {
+    for table in names(data) {
         let folder = copied.join(&table);
         if folder.exists() {
             // It keeps the copies, for another drill.
@@ -74,6 +87,7 @@ fn a_keyspace_is_restored_from_the_copy_of_a_snapshot_and_of_what_was_flushed_si
     done(&["init"]);
     done(&["import", sample_folder(SMALL).to_str().unwrap()]);
     done(&["put", "letter", letter_file]);
+    done(&["records", "set", "user:1", "city=Ulm"]);
 
     let serve = ["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off", "--store", &keyspace];
     let server = Served::start(penates(&serve));
@@ -91,6 +105,8 @@ fn a_keyspace_is_restored_from_the_copy_of_a_snapshot_and_of_what_was_flushed_si
     done(&["import", sample_folder(OTHER).to_str().unwrap()]);
     done(&["put", "second", letter_file]);
     done(&["rm", "letter"]);
+    done(&["records", "set", "user:1", "city=Bonn"]);
+    done(&["records", "set", "user:2", "city=Kiel"]);
     nodetool(&["flush", KEYSPACE]);
     copy_out(&data, "backups", &flushed);
     assert!(fs::read_dir(&flushed).unwrap().count() > 3, "hardly anything was flushed");
@@ -99,12 +115,14 @@ fn a_keyspace_is_restored_from_the_copy_of_a_snapshot_and_of_what_was_flushed_si
     // What comes later is lost with the rest.
     done(&["delete", SMALL]);
     done(&["put", "third", letter_file]);
+    done(&["records", "set", "user:2", "city=Bremen"]);
     // A reader of the change feed has come so far.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let cursor = format!("{now:012x}{:020x}", 0);
     assert_eq!(server.stop("TERM").0, 0);
 
     // The snapshot alone.
+    let record = |id: &str| -> Value { done(&["records", "get", id, "--json"]).json() };
     lose(node, &data);
     load(node, &data, &copied);
     done(&["read-only", "off"]);
@@ -113,20 +131,31 @@ fn a_keyspace_is_restored_from_the_copy_of_a_snapshot_and_of_what_was_flushed_si
     done(&["verify"]);
     assert_eq!(done(&["cat", "letter"]).stdout, fs::read(&letter).unwrap());
     run(&["cat", "second"]).ends_with(1);
+    assert_eq!(record("user:1"), json!({"city": "Ulm"}));
+    run(&["records", "get", "user:2"]).ends_with(1);
     let refused = run(&["feed", "--from", &cursor]).ends_with(1);
     assert!(refused.stderr.contains("no longer has"), "{}", refused.stderr);
 
     // The snapshot and what was flushed since.
+    let restore_all = || {
+        load(node, &data, &copied);
+        load(node, &data, &flushed);
+        done(&["stat", "--set", "feed.keep=0s"]);
+        assert_eq!(sorted_lines(done(&["ls"]).text()), sorted_lines(&format!("{SMALL}\n{OTHER}\n")));
+        done(&["verify"]);
+        assert_eq!(done(&["cat", "second"]).stdout, fs::read(&letter).unwrap());
+        for path in ["letter", "third"] {
+            run(&["cat", path]).ends_with(1);
+        }
+        assert_eq!(["user:1", "user:2"].map(record), [json!({"city": "Bonn"}), json!({"city": "Kiel"})]);
+    };
     lose(node, &data);
-    load(node, &data, &copied);
-    load(node, &data, &flushed);
-    done(&["stat", "--set", "feed.keep=0s"]);
-    assert_eq!(sorted_lines(done(&["ls"]).text()), sorted_lines(&format!("{SMALL}\n{OTHER}\n")));
-    done(&["verify"]);
-    assert_eq!(done(&["cat", "second"]).stdout, fs::read(&letter).unwrap());
-    for path in ["letter", "third"] {
-        run(&["cat", path]).ends_with(1);
-    }
+    restore_all();
+    // The keyspace itself is gone.
+    query(node, [format!("DROP KEYSPACE {KEYSPACE}")]);
+    done(&["init"]);
+    done(&["upgrade"]);
+    restore_all();
     // It takes changes, also of what was changed after the snapshot.
     done(&["put", "third", letter_file]);
     done(&["delete", SMALL]);

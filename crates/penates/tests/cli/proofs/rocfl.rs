@@ -22,7 +22,7 @@ fn is_valid(root: &Path) -> bool {
 }
 
 #[test]
-#[ignore = "it builds rocfl, which takes minutes"]
+#[ignore = "it builds rocfl, which takes minutes: `cargo xtask proofs` runs it"]
 fn rocfl_finds_an_export_with_volumes_and_deleted_resources_valid_until_a_byte_changes() {
     let store = ocfl_volumes::library();
     let letter = store.beside("letter.txt");

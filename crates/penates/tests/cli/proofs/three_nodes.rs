@@ -5,7 +5,7 @@
 //! comes back, another stands still, and the server itself is killed and replaced. No request may
 //! fail but those of the killed server (clients here try nothing again but these), nothing
 //! acknowledged may be lost, nothing may be seen by half, what was deleted stays deleted, and in
-//! the end all work is done and all copies are the same.
+//! the end all work is done and all copies are the same. Without a quorum the server is not ready.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -293,8 +293,8 @@ fn nothing_fails_and_nothing_is_lost_while_nodes_and_the_server_die() {
     let hosts: Vec<String> = cluster.contact_points().iter().map(ToString::to_string).collect();
     let store = format!("cassandra://{}/{KEYSPACE}", hosts.join(","));
     let at = |args: &[&str]| Ran::of(penates(&[args, &["--store", &store]].concat()));
-    // Who asks a node for its peers hears of each a moment after that is up.
-    wait_until(|| at(&["init", "--replication", "dc1=3"]).code == 0);
+    // At once: a cluster that has started knows all of its nodes.
+    at(&["init", "--replication", "dc1=3"]).ends_with(0);
     at(&["import", sample_folder(SMALL).to_str().unwrap()]).ends_with(0);
     at(&["import", sample_folder(OTHER).to_str().unwrap()]).ends_with(0);
 
@@ -339,5 +339,15 @@ fn nothing_fails_and_nothing_is_lost_while_nodes_and_the_server_die() {
     assert!(copies.iter().all(|copy| *copy == copies[0]), "copies differ: {copies:?}");
     let compared = at(&["fixity", "copies", "--rate", "1GiB"]).ends_with(0);
     assert!(compared.stderr.contains("wrong copies: 0"), "{}", compared.stderr);
+
+    // Without a quorum nothing can be read, and the server is not ready until there is one again.
+    mix.front.start();
+    let ready = || curl(&[&format!("{}/readyz", mix.front.url())]);
+    wait_until(|| ready().is_ok());
+    [second, third].into_iter().for_each(|node| cluster.pause(node).unwrap());
+    wait_until(|| ready().is_err_and(|why| why.contains("503")));
+    [second, third].into_iter().for_each(|node| cluster.resume(node).unwrap());
+    wait_until(|| ready().is_ok());
+    mix.front.stop();
     eprintln!("within {took:.1?} {acknowledged}; all is as it was told, in {rows} rows that are the same on all nodes");
 }

@@ -327,8 +327,8 @@ fn start() -> Option<(tempfile::TempDir, Two)> {
 
 /// A store without a home is given one; servers whose settings do not fit are refused.
 fn first_home(two: &Two) {
-    // A node learns of each of its peers a moment after that peer is up.
-    wait_until(|| two.run(0, &["init", "--replication", "dc1=2,dc2=2"]).code == 0);
+    // At once: a cluster that has started knows all of its nodes.
+    two.run(0, &["init", "--replication", "dc1=2,dc2=2"]).ends_with(0);
     let refused = two.run(0, &["ls"]).ends_with(2);
     assert!(refused.stderr.contains("penates home"), "{}", refused.stderr);
     let said = two.run(0, &["home", DATACENTERS[0]]).ends_with(0);
@@ -446,6 +446,8 @@ fn move_as_planned(two: &Two, clients: &Clients<'_>, archive: &[u8]) {
     assert_eq!([0, 1].map(|place| clients.written(place)), left, "something was written although nowhere is the home");
     two.run(0, &["home", DATACENTERS[1]]).ends_with(0);
     clients.writes_only(1, "the home was moved");
+    // The record of it arrives there too.
+    wait_until(|| two.run(1, &["audit", "--kind", "change"]).text().contains("change  home /"));
 
     // Each increment was made on top of all others.
     clients.count.store(false, Ordering::SeqCst);

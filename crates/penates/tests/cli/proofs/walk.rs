@@ -27,12 +27,56 @@ use crate::watch::Prometheus;
 /// The public name in the guide.
 const NAME: &str = "books.example.org";
 
-/// Blocks of commands that the walk leaves out, by how they begin, and what runs these commands.
-const ELSEWHERE: [(&str, &str); 4] = [
-    ("penates init --store ./data ", "every test that serves a store"),
-    ("penates salvage", "cli/salvage.rs"),
-    ("penates copy --from", "cli/copy.rs, cli/cassandra.rs"),
-    ("penates copy --follow", "cli/follow.rs"),
+/// What the walk leaves out: blocks and lines by how they begin, and the test that uses what is in
+/// them, with its file.
+const ELSEWHERE: [(&str, &str, &str); 11] = [
+    (
+        "penates init --store ./data ",
+        "operating.rs",
+        "serve_makes_no_store_in_a_folder_that_is_missing_or_has_other_files",
+    ),
+    (
+        "penates salvage",
+        "salvage.rs",
+        "losses_in_a_broken_block_are_named_and_an_import_into_the_salvaged_store_repairs_them",
+    ),
+    ("penates copy --from", "copy.rs", "a_store_moves_to_cassandra_and_back"),
+    ("penates copy --follow", "follow.rs", "another_site_follows_with_a_token_that_the_source_names_and_ends_equal"),
+    (
+        "[http]\nhosts",
+        "../../../server/tests/serving/sites.rs",
+        "on_loopback_only_loopback_names_and_configured_ones_are_served",
+    ),
+    (
+        "[telemetry]\notlp",
+        "watch.rs",
+        "a_collector_receives_the_span_of_a_request_in_its_clients_trace_and_the_metrics",
+    ),
+    (
+        "[Unit]\nDescription=A backup of Penates every night",
+        "packaging.rs",
+        "the_timer_of_the_guide_is_valid_and_runs_the_commands_of_the_guide",
+    ),
+    (
+        "systemctl reload penates",
+        "operating.rs",
+        "a_configuration_is_read_again_by_command_and_by_signal_while_connections_go_on",
+    ),
+    (
+        "systemctl enable --now penates-tls.socket penates-redirect.socket",
+        "operating.rs",
+        "a_server_takes_the_sockets_for_https_and_for_its_redirect_together",
+    ),
+    (
+        "systemctl enable --now penates-backup.timer",
+        "packaging.rs",
+        "the_timer_of_the_guide_is_valid_and_runs_the_commands_of_the_guide",
+    ),
+    (
+        "systemctl start penates-backup",
+        "packaging.rs",
+        "the_timer_of_the_guide_is_valid_and_runs_the_commands_of_the_guide",
+    ),
 ];
 
 /// Stands for an Alertmanager: what it was sent.
@@ -350,13 +394,14 @@ impl Machine {
         assert!(ran.status.success(), "{args:?}: {said}");
     }
 
-    /// Fails unless the walk used every block of commands, or says what runs it.
+    /// Fails unless the walk used every block of commands, of a configuration or of a unit, or says
+    /// what does.
     fn has_left_out_nothing(&self) {
-        let is_used = |at: &usize| self.used.contains(at);
-        for at in (0..self.guide.len()).filter(|at| self.guide[*at].language == "sh" && !is_used(at)) {
-            let Block { heading, text, .. } = &self.guide[at];
-            let is_elsewhere = ELSEWHERE.iter().any(|(begins, _)| text.starts_with(begins));
-            assert!(is_elsewhere, "nothing runs these commands of {heading}:\n{text}");
+        for at in (0..self.guide.len()).filter(|at| !self.used.contains(at)) {
+            let Block { heading, language, text } = &self.guide[at];
+            let is_elsewhere = ELSEWHERE.iter().any(|(begins, ..)| text.starts_with(begins));
+            let is_shown = ["sh", "toml", "ini"].contains(&language.as_str());
+            assert!(is_elsewhere || !is_shown, "nothing uses this of {heading}:\n{text}");
         }
     }
 }
@@ -372,6 +417,20 @@ impl Drop for Machine {
             let _ = Command::new("kill").args(["-QUIT", &nginx.id().to_string()]).status();
             let _ = nginx.wait();
         }
+    }
+}
+
+#[test]
+fn what_the_walk_leaves_out_is_in_the_guide_and_there_is_the_test_that_uses_it() {
+    let (guide, lines) = (documentation::guide(), documentation::systemctl_in_guide());
+    let texts: Vec<&String> = guide.iter().map(|block| &block.text).chain(&lines).collect();
+    for (begins, name, test) in ELSEWHERE {
+        assert!(texts.iter().any(|text| text.starts_with(begins)), "nothing of the guide begins with {begins}");
+        let tests = fs::read_to_string(documentation::file("crates/penates/tests/cli").join(name)).unwrap();
+        assert!(tests.contains(&format!("fn {test}(")), "{name} has no test {test}");
+    }
+    for line in lines {
+        assert!(ELSEWHERE.iter().any(|(begins, ..)| line.starts_with(begins)), "nothing runs `{line}`");
     }
 }
 

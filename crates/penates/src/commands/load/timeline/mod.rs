@@ -28,6 +28,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::loader::{Counts, IS_DELETED, Loader, Sent, State};
 use super::ocfl_volume::There;
 use super::report::{Report, What as Note};
+use super::volumes::note_replaced;
 use crate::client::ClientError;
 use crate::exit::full_message;
 use crate::progress;
@@ -149,10 +150,7 @@ async fn make(
     }
     reader.await?;
     bar.finish_and_clear();
-    if !progress.replaced.is_empty() {
-        let count = progress.replaced.len();
-        note!("{count} volumes have pages that differ from their METS in size or MD5, as in the archive");
-    }
+    note_replaced(progress.replaced.len());
     counts.failed = failed.len() as u64;
     counts.new = changed.difference(&failed).count() as u64;
     counts.unchanged = archive.len() as u64 - counts.new - counts.failed - progress.left_out.len() as u64;
