@@ -28,9 +28,8 @@ pub struct ListenConfig {
     /// Address at which HTTP is redirected to HTTPS, or `off`.
     #[serde(with = "text::address")]
     pub redirect: Option<SocketAddr>,
-    /// `unix:` and the path of a socket of the administrator, as a data folder has one, or `off`. It
-    /// is for a store in Cassandra. Only the user of the server may open it, and has all rights
-    /// there.
+    /// A socket of the administrator, as a data folder has one: `unix:` and its path, or `off`. It is
+    /// for a store in Cassandra. Only the user of the server may open it, and has all rights there.
     #[serde(with = "text::address")]
     pub admin: Option<ListenAddress>,
     /// The certificate chain, PEM. By default the server makes a certificate for loopback and keeps
