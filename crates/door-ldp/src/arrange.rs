@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 
 use ::volumes::{PastVolumes, Volume};
 use area::Area;
+use budget::{Party, Turns};
 use heads::ResourcePath;
 use indexmap::IndexMap;
 use rdf::{Graph, Lists, NamedNode, NamedOrBlankNode, Triple};
@@ -36,8 +37,8 @@ pub enum Section {
     Descriptions(VecDeque<ResourcePath>, Option<ResourcePath>),
     /// Containment of the container of volumes.
     Volumes,
-    /// The same as of a time.
-    VolumesThen(Box<PastVolumes>),
+    /// The same as of a time. Each page of it is read in a turn of the party.
+    VolumesThen(Box<PastVolumes>, Turns, Party),
     /// Containment of a volume's pages, from this one on.
     Pages(Box<Volume>, u32),
 }

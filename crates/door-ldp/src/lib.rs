@@ -123,6 +123,13 @@ const WHOLE_READINGS_AT_ONCE: usize = 4;
 /// The most of these of one client. Two keep a disk busy, and the others are left to other clients.
 const WHOLE_READINGS_OF_ONE: usize = 2;
 
+/// The number of pages of lists of earlier volumes that are read at once. Each reads the heads of many
+/// volumes. A list has a turn for each of its pages, so none waits for a client that reads slowly.
+const PAST_LISTINGS_AT_ONCE: usize = 4;
+
+/// The most of these of one client.
+const PAST_LISTINGS_OF_ONE: usize = 2;
+
 /// The number of updates for each processor that read what they change, or wait for their turn to be
 /// computed. Others wait with their text only.
 const UPDATES_PER_PROCESSOR: usize = 4;
@@ -138,6 +145,8 @@ pub struct LdpDoor {
     /// Turns to read all bytes of a resource for a small response, or all that a limited client
     /// deletes.
     whole_readings: Turns,
+    /// Turns to read a page of the volumes that there were.
+    past_listings: Turns,
     /// Turns to read what an update changes, and to compute it.
     updates: Turns,
     /// Turns to compute an update, for those that have one of `updates`. So a slow store holds up no
@@ -155,10 +164,11 @@ impl LdpDoor {
         let external = (!settings.external.is_empty()).then(|| External::new(&settings.external));
         let readings = Turns::new(READINGS_AT_ONCE);
         let whole_readings = Turns::shared(WHOLE_READINGS_AT_ONCE, WHOLE_READINGS_OF_ONE);
+        let past_listings = Turns::shared(PAST_LISTINGS_AT_ONCE, PAST_LISTINGS_OF_ONE);
         let processors = library.heads.options().processors;
         let updates = Turns::new(UPDATES_PER_PROCESSOR.saturating_mul(processors));
         let [evaluations, parsings] = [(); 2].map(|()| Turns::new(processors));
-        Self { library, settings, external, readings, whole_readings, updates, evaluations, parsings }
+        Self { library, settings, external, readings, whole_readings, past_listings, updates, evaluations, parsings }
     }
 
     /// The settings.

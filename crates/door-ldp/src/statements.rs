@@ -139,9 +139,11 @@ impl Statements {
                 (!paths.is_empty()).then_some(Section::Descriptions(paths, about))
             }
             Section::Volumes => self.list_volumes().await?.then_some(Section::Volumes),
-            Section::VolumesThen(mut volumes) => {
+            Section::VolumesThen(mut volumes, turns, party) => {
+                let turn = turns.turn(&party).await?;
                 let goes_on = self.list_volumes_then(&mut volumes).await?;
-                goes_on.then_some(Section::VolumesThen(volumes))
+                drop(turn);
+                goes_on.then_some(Section::VolumesThen(volumes, turns, party))
             }
             Section::Pages(volume, from) => {
                 self.list_pages(&volume, from).await?.map(|next| Section::Pages(volume, next))

@@ -34,6 +34,9 @@ const FOLLOWED_WITHIN: Duration = Duration::from_secs(60);
 /// Memory that a page takes: the heads of volumes that it reads at a time.
 const PAGE_BYTES: u64 = 1 << 20;
 
+/// Most volumes that a page leaves out, because it reads their heads.
+const AFTER_MAX: usize = 10_000;
+
 /// What a response about the container of volumes says of it in time (RFC 7089, section 2.2).
 pub fn describe(door: &LdpDoor, site: &Site, headers: &mut HeaderMap) {
     if door.library.volumes.knows_past_lists() {
@@ -99,12 +102,12 @@ async fn answer(door: &LdpDoor, name: &str, request: &Parts) -> Result<Response,
     let format = Format::negotiated(asked.headers).map_err(|error| unless_archive(asked.headers, error))?;
     let preferences = Preferences::of(asked.headers).without_others();
     asked.say(format, &preferences, &mut response);
+    let party = request.extensions.get::<Requester>().map(Requester::party).unwrap_or_default();
     let Format::Graph(syntax) = format else {
-        let shown = Asked::of(request.uri.query())?;
+        let shown = Asked::up_to(AFTER_MAX, request.uri.query())?;
         if asked.method == Method::HEAD {
             return Ok(unsent(response));
         }
-        let party = request.extensions.get::<Requester>().map(Requester::party).unwrap_or_default();
         let _share = door.library.memory.reserve(&party, PAGE_BYTES).await?;
         let _turn = door.readings.turn(&party).await?;
         return pages::page_of_volumes_then(&door.library, &asked.site, second, &shown, response).await;
@@ -123,7 +126,8 @@ async fn answer(door: &LdpDoor, name: &str, request: &Parts) -> Result<Response,
     }
     let mut sections = vec![Section::Triples(types_of_container(&preferences))];
     if preferences.containment {
-        sections.push(Section::VolumesThen(Box::new(door.library.volumes.list_as_of(below).await?)));
+        let volumes = door.library.volumes.list_as_of(below).await?;
+        sections.push(Section::VolumesThen(Box::new(volumes), door.past_listings.clone(), party));
     }
     asked.send(door, response, Writer::new(syntax, PREFIXES), sections).await
 }

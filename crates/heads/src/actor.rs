@@ -36,13 +36,28 @@ pub fn agent() -> Option<Arc<str>> {
     ACTOR.try_with(|actor| actor.agent.clone()).ok().flatten()
 }
 
+/// The name in which a task works, for work that is done elsewhere.
+pub struct Name(Option<Actor>);
+
+impl Name {
+    /// The name in which this task works.
+    pub fn of_this_task() -> Self {
+        Self(ACTOR.try_with(Actor::clone).ok())
+    }
+
+    /// Does work in this name.
+    pub async fn acting<F: Future>(self, work: F) -> F::Output {
+        match self.0 {
+            Some(actor) => ACTOR.scope(actor, work).await,
+            None => work.await,
+        }
+    }
+}
+
 /// Spawns a task that works in the same name as this one.
 pub fn spawn<F>(work: F) -> JoinHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    match ACTOR.try_with(Actor::clone) {
-        Ok(actor) => tokio::spawn(ACTOR.scope(actor, work)),
-        Err(_) => tokio::spawn(work),
-    }
+    tokio::spawn(Name::of_this_task().acting(work))
 }

@@ -37,7 +37,7 @@ use store::{
 };
 
 use crate::actor;
-use crate::error::{ObjectsError, ObjectsResult};
+use crate::error::{ObjectsError, ObjectsResult, held_up_for_too_long};
 use crate::handle::Heads;
 use crate::head::{self, Body, Head, HeadRow, ObjectState};
 use crate::keys;
@@ -395,8 +395,7 @@ impl Heads {
         }
         announcing.acknowledged();
         if self.now() >= until.plus(self.inner.options.call_timeout) {
-            let detail = "the change was held up for too long, and was not made; try again";
-            return Err(ObjectsError::Overloaded(detail.to_owned()));
+            return Err(held_up_for_too_long());
         }
         Ok(())
     }

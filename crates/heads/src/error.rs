@@ -1,5 +1,6 @@
 //! Errors of the domain. Each is a fact of its own through all layers.
 
+use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 
 use budget::Overloaded;
@@ -111,7 +112,7 @@ impl ObjectsError {
 
     /// Adds the member that was being read, and what people call it, if the damage does not name
     /// one yet.
-    pub fn at_member(self, index: u32, called: &str) -> Self {
+    pub fn at_member(self, index: u32, called: impl fmt::Display) -> Self {
         match self {
             Self::Damaged { volume, member: None, detail } => {
                 Self::Damaged { volume, member: Some(index), detail: format!("{called}: {detail}") }
@@ -155,6 +156,11 @@ fn damaged(group: &str, detail: String) -> ObjectsError {
         Ok(volume) => ObjectsError::Damaged { volume, member: None, detail },
         Err(_) => ObjectsError::Internal(format!("a group's name is no cleaned id: {group}")),
     }
+}
+
+/// The error of a writer that may not make its change any more: others assume that it has ended.
+pub fn held_up_for_too_long() -> ObjectsError {
+    ObjectsError::Overloaded("the change was held up for too long, and was not made; try again".to_owned())
 }
 
 /// A time in messages, in UTC and whole seconds.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use store::{Clock, Random, SystemRandom};
 use tokio::runtime::Handle;
 
+use crate::actor::Name;
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::rules::Rules;
 
@@ -50,8 +51,8 @@ impl Compute {
         }
     }
 
-    /// Runs processor-bound work that also waits for calls of the store. On a thread it runs to its
-    /// end, even if no caller waits for it any more.
+    /// Runs processor-bound work that also waits for calls of the store, in the name of the caller's
+    /// task. On a thread it runs to its end, even if no caller waits for it any more.
     pub async fn drive<T, F>(self, work: impl FnOnce() -> F + Send + 'static) -> ObjectsResult<T>
     where
         T: Send + 'static,
@@ -59,8 +60,8 @@ impl Compute {
     {
         match self {
             Self::Threads => {
-                let runtime = Handle::current();
-                let done = tokio::task::spawn_blocking(move || runtime.block_on(work()));
+                let (runtime, name) = (Handle::current(), Name::of_this_task());
+                let done = tokio::task::spawn_blocking(move || runtime.block_on(name.acting(work())));
                 done.await.map_err(ended_without_an_answer)?
             }
             Self::Inline => work().await,
@@ -70,4 +71,21 @@ impl Compute {
 
 fn ended_without_an_answer(error: tokio::task::JoinError) -> ObjectsError {
     ObjectsError::Internal(format!("a blocking task ended without an answer: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::actor;
+
+    #[tokio::test]
+    async fn work_on_a_thread_is_done_in_the_name_of_the_task_that_waits_for_it() {
+        for compute in [Compute::Threads, Compute::Inline] {
+            let named = || compute.drive(|| async { Ok((actor::current(), actor::agent())) });
+            let (name, agent) = actor::acting("mapper", Some("mapper/2".into()), named()).await.unwrap();
+            assert_eq!((name.as_deref(), agent.as_deref()), (Some("mapper"), Some("mapper/2")), "{compute:?}");
+            assert_eq!(named().await.unwrap(), (None, None), "{compute:?}");
+        }
+    }
 }

@@ -25,6 +25,9 @@ const HOLDER_PATIENCE: Duration = Duration::from_secs(5);
 /// The pause between two looks at a held store.
 const HOLDER_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long a command may take to open a store without a word.
+const SILENT_MAX: Duration = Duration::from_secs(5);
+
 /// How a command that writes makes a store.
 const INIT: &str = "--init makes a new one";
 
@@ -181,6 +184,19 @@ pub fn administrator(socket: &Path) -> anyhow::Result<Client> {
     Err(CliError::Unreachable(format!("{}: {why}", socket.display())).into())
 }
 
+/// Waits until a store is open. After a crash of the machine that can last until no record can expire
+/// early.
+async fn opened<T>(opening: impl Future<Output = T>) -> T {
+    let mut opening = std::pin::pin!(opening);
+    match tokio::time::timeout(SILENT_MAX, opening.as_mut()).await {
+        Ok(opened) => opened,
+        Err(_) => {
+            note!("The store takes long to open. After a crash of the machine that can last 20 seconds.");
+            opening.await
+        }
+    }
+}
+
 /// A client for the data, and the store to close at the end of the command.
 pub struct Reached {
     /// The client.
@@ -222,7 +238,7 @@ impl Reached {
                 Way::Free(store, settings) => {
                     // A change is never before those that are there.
                     clock.set(clock.now().max(mark.newest()));
-                    let app = App::open_with(settings.server, store, clock).await?;
+                    let app = opened(App::open_with(settings.server, store, clock)).await?;
                     let client = Client::in_process(app.router(Via::InProcess));
                     Ok((Self { client, app: Some(app) }, Some((mark, folder.to_owned()))))
                 }
@@ -242,7 +258,7 @@ impl Reached {
         match way {
             Way::Server(client) => Ok(Self { client, app: None }),
             Way::Free(store, settings) => {
-                let app = App::open(settings.server, store).await?;
+                let app = opened(App::open(settings.server, store)).await?;
                 Ok(Self { client: Client::in_process(app.router(Via::InProcess)), app: Some(app) })
             }
         }

@@ -3,12 +3,12 @@
 
 use bytes::Bytes;
 use heads::ContainerBody;
-use heads::error::{ObjectsError, ObjectsResult};
+use heads::error::{ObjectsError, ObjectsResult, held_up_for_too_long};
 use heads::head::{self, Body, Head, HeadRow, ObjectState};
 use heads::keys;
 use heads::path::ResourcePath;
 use heads::queues::Queue;
-use heads::received::{RECEIVED_MAX, ReceivedState, ReceivedVersion};
+use heads::received::{RECEIVED_MAX, ReceivedState, ReceivedVersion, ReceivedVersions};
 use heads::resource_body::{BytesPlace, Kind, Membership, Part, ResourceBody};
 use heads::revision::RevisionId;
 use heads::switch::Amends;
@@ -105,7 +105,8 @@ impl Repository {
 
     /// Adds a version with a stated time to a resource. It never becomes the current state, and
     /// changes nothing of what there was as of a time. Fails with [`ResourceError::NotReceived`] if
-    /// the version cannot have this time.
+    /// the version cannot have this time, and with [`ObjectsError::Overloaded`] if its parts took too
+    /// long to write: then it is not listed.
     pub async fn receive_version(&self, resource: &Resource, new: &NewVersion) -> ResourceResult<Written> {
         self.check_receivable(resource, new.at).await?;
         let (path, base) = (&resource.path, resource.head());
@@ -140,11 +141,18 @@ impl Repository {
             content,
             is_removed: false,
         };
-        let added = self.heads.change_received(&object, Amends::Adding, |list| list.with(version)).await;
+        // Like a switch of a head. A server that was suspended meanwhile does not list a version whose
+        // content was collected.
+        let until = now.plus(self.heads.options().switch_within);
+        let in_time = |list: &ReceivedVersions| (self.heads.now() < until).then(|| list.with(version)).flatten();
+        let added = self.heads.change_received(&object, Amends::Adding, in_time).await;
         // What the list names must stay, and after an error it may name this version.
         let list = added.map_err(|error| error.if_unsure(true))?;
         if !list.has(written) {
             self.check_receivable(resource, new.at).await?;
+            if list.floor < written && self.heads.now() >= until {
+                return Err(held_up_for_too_long().into());
+            }
             return Err(ResourceError::Moved(path.clone()));
         }
         let as_written = as_head(state, base.incarnation, written);

@@ -5,7 +5,7 @@
 //! same results, because the place of a result follows from its document alone. Neither keeps more
 //! documents than those of a page, wherever the page begins.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -148,7 +148,7 @@ impl Finding<'_> {
     /// Sorts the results among few candidates, and looks up the documents of those on the page.
     async fn sorted(&self, list: List, candidates: Vec<Candidate>) -> ObjectsResult<Found> {
         let Query { is_descending, after, max, offset, .. } = self.query;
-        let (mut sorted, mut matched) = (BTreeMap::new(), HashSet::new());
+        let mut matched: HashMap<(ResourcePath, Facet), Place> = HashMap::new();
         let is_behind = |place: &Place| match after {
             Some(after) if *is_descending => place < after,
             Some(after) => place > after,
@@ -161,12 +161,13 @@ impl Finding<'_> {
                 break;
             }
             for (place, of) in self.places(list, some).await? {
-                if is_behind(&place) && matched.insert(of.clone()) {
-                    sorted.insert(place, of);
+                if is_behind(&place) {
+                    matched.entry(of).or_insert(place);
                 }
             }
         }
-        let mut in_order: Vec<_> = sorted.into_iter().collect();
+        let mut in_order: Vec<_> = matched.into_iter().map(|(of, place)| (place, of)).collect();
+        in_order.sort_unstable();
         if *is_descending {
             in_order.reverse();
         }

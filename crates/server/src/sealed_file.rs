@@ -32,7 +32,9 @@ pub(crate) fn write(path: &Path, magic: Magic, content: &[u8]) -> io::Result<()>
     file.write_all(&Sha256::digest(content))?;
     file.write_all(content)?;
     file.sync_all()?;
-    fs::rename(&unfinished, path)
+    fs::rename(&unfinished, path)?;
+    // Otherwise the earlier file may be back after a power failure.
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 /// Reads the content of a file of at most so many bytes.

@@ -70,6 +70,8 @@ pub(crate) struct Operation {
     asks_for_version: bool,
     /// The version that it restores.
     restores: Option<RevisionId>,
+    /// Whether it brings back something deleted.
+    brings_back: bool,
 }
 
 /// A promise of a selection.
@@ -200,11 +202,15 @@ impl Model {
         }
         let operation = operation.clone();
         self.changed_in_group(partition, step, &operation);
-        let Operation { what, reply, switched, restores, .. } = operation;
+        let Operation { what, reply, switched, restores, brings_back, .. } = operation;
         let count = switched.len();
         let at = partition.escape_ascii();
         if let Some(version) = restores.filter(|version| !self.are_alike(partition, *version, revision)) {
             self.wrong(format!("{what} restored {version} of {at}, and {revision}, which it made, is another state"));
+        }
+        let is_new = |head: &Head| head.state == ObjectState::Live && head.incarnation == revision;
+        if brings_back && !self.head(partition).is_some_and(is_new) {
+            self.wrong(format!("{what} brought back {at} as {revision}, which is no new incarnation"));
         }
         match reply {
             Some(Reply::Refused(why)) => {
@@ -220,8 +226,16 @@ impl Model {
 
     /// Notes an operation that begins.
     pub(crate) fn begins(&mut self, op: Op, target: Subject, what: String, step: u64) {
-        let (reply, switched, restores) = (None, Vec::new(), None);
-        let operation = Operation { target, what, reply, began: step, switched, asks_for_version: false, restores };
+        let operation = Operation {
+            target,
+            what,
+            reply: None,
+            began: step,
+            switched: Vec::new(),
+            asks_for_version: false,
+            restores: None,
+            brings_back: false,
+        };
         self.operations.insert(op, operation);
     }
 

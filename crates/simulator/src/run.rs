@@ -341,7 +341,10 @@ impl Run {
                 let server = *self.schedule.one_of(&up);
                 let work = match self.follows().or_else(|| self.keeps()) {
                     Some(work) => work,
-                    None => Work::draw(&mut self.workload, self.operations, &self.setup),
+                    None => {
+                        let drawn = Work::draw(&mut self.workload, self.operations, &self.setup);
+                        drawn.aimed(&self.world.lock().model, &self.setup.options)
+                    }
                 };
                 self.ask(server, work);
             }

@@ -10,6 +10,7 @@ use heads::volume_body::Entry;
 use crate::directory::PageFixity;
 use crate::handle::Volumes;
 use crate::read::Volume;
+use crate::verify::VolumePart;
 
 /// One page as it is stored.
 #[derive(Clone, Debug)]
@@ -97,11 +98,11 @@ impl Volume {
     }
 
     /// What people call a member.
-    pub(crate) fn called(&self, index: u32, entry: &Entry) -> String {
+    pub(crate) fn called(&self, index: u32, entry: &Entry) -> VolumePart {
         match index.checked_sub(self.page_count()) {
-            None => format!("page {}", entry.seq),
-            Some(0) => "METS".to_owned(),
-            Some(_) => "record".to_owned(),
+            None => VolumePart::page(entry.seq),
+            Some(0) => VolumePart::Mets,
+            Some(_) => VolumePart::Record,
         }
     }
 
@@ -129,7 +130,7 @@ impl Volumes {
             self.frames(id, generation, std::slice::from_ref(&entry)),
             self.fixity(id, generation, one)
         )
-        .map_err(|error| error.at_member(index, &volume.called(index, &entry)))?;
+        .map_err(|error| error.at_member(index, volume.called(index, &entry)))?;
         match (frames.pop(), fixity.pop()) {
             (Some(frame), Some(fixity)) => Ok(PageRead { volume, index, entry, frame, fixity }),
             _ => {
@@ -166,7 +167,7 @@ impl Volumes {
 
     async fn member(&self, volume: Volume, index: u32, entry: Entry, sha256: [u8; 32]) -> ObjectsResult<MemberRead> {
         let frames = self.frames(&volume.id, volume.body.generation, std::slice::from_ref(&entry)).await;
-        let called = |error: ObjectsError| error.at_member(index, &volume.called(index, &entry));
+        let called = |error: ObjectsError| error.at_member(index, volume.called(index, &entry));
         let frame = frames.map_err(called)?.pop().unwrap_or_default();
         Ok(MemberRead { volume, index, entry, frame, sha256 })
     }

@@ -204,7 +204,7 @@ impl Volumes {
             cut_frame(entry, &packs).ok_or_else(|| ObjectsError::Damaged {
                 volume: id.clone(),
                 member: None,
-                detail: format!("the packs do not hold the frame of page {}", entry.seq),
+                detail: "its packs do not hold its frame".to_owned(),
             })
         };
         entries.iter().map(frame).collect()

@@ -74,6 +74,13 @@ pub enum VolumePart {
     Whole,
 }
 
+impl VolumePart {
+    /// A page of which only the sequence is known.
+    pub(crate) fn page(seq: u32) -> Self {
+        Self::Page { seq, label: None }
+    }
+}
+
 impl fmt::Display for VolumePart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -32,6 +32,8 @@ const LEFT_OUT_AT_ONCE: usize = 1_000;
 pub struct Asked {
     /// Members that are left out at the beginning of the list.
     after: usize,
+    /// The most that a page may leave out.
+    after_max: usize,
     /// Most members of the page.
     members_max: usize,
 }
@@ -39,9 +41,14 @@ pub struct Asked {
 impl Asked {
     /// Reads a query. Like every query of a resource it may have other fields.
     pub fn of(query: Option<&str>) -> Result<Self, LdpError> {
+        Self::up_to(AFTER_MAX, query)
+    }
+
+    /// The same for a list of which a page leaves out at most so many.
+    pub fn up_to(after_max: usize, query: Option<&str>) -> Result<Self, LdpError> {
         let asked = Parameters::among(query, &[LIMIT, AFTER])?;
-        let after = asked.number(AFTER, AFTER_MAX)?.unwrap_or(0);
-        Ok(Self { after, members_max: asked.number(LIMIT, MEMBERS_MAX)?.unwrap_or(MEMBERS) })
+        let after = asked.number(AFTER, after_max)?.unwrap_or(0);
+        Ok(Self { after, after_max, members_max: asked.number(LIMIT, MEMBERS_MAX)?.unwrap_or(MEMBERS) })
     }
 
     /// Whether the page begins with the first member.
@@ -62,7 +69,7 @@ impl Asked {
         };
         let back = (!self.is_first()).then(|| [page(self.after.saturating_sub(self.members_max)), page(0)]);
         let next = self.after + self.members_max;
-        let has_next = has_more && next <= AFTER_MAX;
+        let has_next = has_more && next <= self.after_max;
         html! {
             @if has_more && !has_next { p.note { "There are more. Ask for Turtle to get all." } }
             (pager_to(label, back, has_next.then(|| page(next))))

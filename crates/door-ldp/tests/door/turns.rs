@@ -13,7 +13,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
 use futures::stream;
-use heads::{LibraryOptions, keys};
+use heads::{Keep, LibraryOptions, keys};
 use http::{Method, Request, StatusCode};
 use library::Library;
 use parking_lot::Mutex;
@@ -24,6 +24,7 @@ use tower::ServiceExt;
 
 use crate::search::index;
 use crate::support::{Fixture, Reply, TURTLE, fixture, fixture_keeping};
+use crate::volumes_then::{keeping, lived};
 
 /// The time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,7 +36,7 @@ const UPDATES: usize = 4 * PROCESSORS;
 
 const UPDATE: &str = "INSERT DATA { <> <http://a/q> 1 }";
 
-/// A store that never sends a content, nor one of its rows.
+/// A store that never sends a content, nor one of its rows, nor the heads of volumes.
 struct Silent {
     inner: Arc<dyn Store>,
     /// The key of the row in its partition.
@@ -53,6 +54,13 @@ impl Wrapper for Silent {
         match *sort == self.row {
             true => self.never().await,
             false => self.inner.get(call, table, partition, sort).await,
+        }
+    }
+
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        match table == Table::Objects && keys.iter().any(|(partition, _)| partition.starts_with(b"v/")) {
+            true => self.never().await,
+            false => self.inner.get_many(call, table, keys).await,
         }
     }
 
@@ -146,6 +154,24 @@ async fn readings_that_do_not_end_hold_up_no_page_no_search_and_no_reading_of_an
         assert_eq!(found.status, StatusCode::OK, "{}", found.text());
     }
     assert_eq!(store.asked.load(Ordering::SeqCst), 4, "two of each client, and no more at once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_of_earlier_volumes_hold_up_no_list_of_another_client_and_no_graph() {
+    let fixture = lived(Keep::All).await;
+    let (inner, row) = (fixture.library.store().clone(), Bytes::new());
+    let store = Arc::new(Silent { inner, row, asked: AtomicUsize::new(0) });
+    let library = Library::open(store.clone(), fixture.clock.clone(), keeping(Keep::All)).await.unwrap();
+    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default())));
+    let fixture = Fixture { router: read.merge(write), library, ..fixture };
+    let list = || reading("/rest/volumes/fcr:versions/20250615150940", ("accept", "text/turtle"));
+    let mut all: Vec<_> = (0..3).map(|_| waiting(&fixture, "first", list())).collect();
+    store.until_asked(2).await;
+    all.push(waiting(&fixture, "second", list()));
+    store.until_asked(3).await;
+    let root = soon(fixture.ask(Method::GET, "/rest/").header("accept", "text/turtle").answer()).await;
+    assert_eq!(root.status, StatusCode::OK, "{}", root.text());
+    assert_eq!(store.asked.load(Ordering::SeqCst), 3, "two of a client, and no more at once");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,13 +38,13 @@ async fn delete(fixture: &Fixture, id: &str) {
     fixture.library.volumes.delete(&id.parse().unwrap()).await.unwrap();
 }
 
-fn keeping(volumes: Keep) -> LibraryOptions {
+pub fn keeping(volumes: Keep) -> LibraryOptions {
     LibraryOptions { history: History { volumes, ..History::default() }, ..LibraryOptions::default() }
 }
 
 /// A library since 15:06:40 whose volume `A` is there from 15:07:40 until 15:10:40, and again from
 /// 15:11:40 on. The import of `B` begins at 15:08:40 and ends at 15:09:40. It is 15:12:40 then.
-async fn lived(volumes: Keep) -> Fixture {
+pub async fn lived(volumes: Keep) -> Fixture {
     let fixture = fixture_keeping(keeping(volumes)).await;
     fixture.clock.advance(MINUTE);
     import(&fixture, A, Duration::ZERO).await;
@@ -202,6 +202,8 @@ async fn the_page_of_earlier_volumes_shows_each_as_it_was_and_offers_a_zip_of_th
     assert!(other.text().contains("Previous page") && !other.text().contains("rel=\"next\""), "{}", other.text());
     let on = |page: &Reply| [A, B].map(|id| page.text().contains(&format!("value=\"{id}\"")));
     assert_eq!(on(&one), on(&other).map(|is_on| !is_on), "each is on one of them");
+    let far = fixture.ask(Method::GET, &format!("{path}&after=10001")).header("accept", "text/html").answer().await;
+    assert_eq!(far.status, StatusCode::BAD_REQUEST, "{}", far.text());
     let empty = page(&fixture, "/rest/volumes/fcr:versions/20250615150640").await;
     assert!(empty.text().contains("There were no volumes."), "{}", empty.text());
 }

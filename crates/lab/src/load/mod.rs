@@ -30,6 +30,7 @@ use testbed::worker::alarm::Alarm;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::filed;
 use crate::rig::{Loaded, RigError};
 use crate::workload::{Data, Mix, Operation, Workload};
 
@@ -157,8 +158,8 @@ impl Load<'_> {
         let samples = doing("watching the machine", samples)?;
         let tally = tally.lock();
         let create = |name: &str| doing(name, File::create(folder.join(name)).map(BufWriter::new));
-        doing("writing latencies", tally.write_log(&mut create("latencies.hlog")?))?;
-        doing("writing seconds", tally.write_seconds(create("seconds.csv")?))?;
+        doing("writing latencies", tally.write_log(&mut create(filed::LATENCIES)?))?;
+        doing("writing seconds", tally.write_seconds(create(filed::SECONDS)?))?;
         let mut loaded = tally.loaded();
         loaded.metrics.extend(samples);
         Ok((loaded, read))

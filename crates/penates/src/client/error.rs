@@ -29,6 +29,8 @@ pub enum ClientError {
         status: StatusCode,
         /// The reason.
         detail: String,
+        /// The word for the reason (`kind` of a problem document), if it was sent.
+        kind: Option<String>,
         /// `Retry-After` in seconds, if it was sent.
         retry_after_s: Option<u64>,
     },
@@ -40,11 +42,15 @@ pub enum ClientError {
     NotUnderstood(#[from] serde_json::Error),
 }
 
-/// A problem document (RFC 9457, section 3.1).
+/// The `kind` of a refusal by a store that is read-only.
+const READ_ONLY: &str = "read-only";
+
+/// A problem document (RFC 9457, section 3.1). `kind` is this project's extension.
 #[derive(Deserialize)]
 struct Problem {
     title: Option<String>,
     detail: Option<String>,
+    kind: Option<String>,
 }
 
 impl ClientError {
@@ -54,11 +60,8 @@ impl ClientError {
         let retry_after = response.headers().get(http::header::RETRY_AFTER);
         let retry_after_s = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let text = whole(response).await.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
-        let detail = match text {
-            Ok(text) => reason(&text).unwrap_or_else(|| status.to_string()),
-            Err(_) => status.to_string(),
-        };
-        Self::Refused { status, detail, retry_after_s }
+        let (detail, kind) = text.map_or((None, None), |text| reason(&text));
+        Self::Refused { status, detail: detail.unwrap_or_else(|| status.to_string()), kind, retry_after_s }
     }
 
     /// The status with which the server refused.
@@ -67,6 +70,11 @@ impl ClientError {
             Self::Refused { status, .. } => Some(*status),
             _ => None,
         }
+    }
+
+    /// Whether the server refused because its store is read-only.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self, Self::Refused { kind: Some(kind), .. } if kind == READ_ONLY)
     }
 
     /// Whether other requests of this kind would fail for the same reason: out of reach, not
@@ -117,10 +125,14 @@ fn is_distrust(error: &(dyn Error + 'static)) -> bool {
     distrusts(error) || held.is_some_and(|held| is_distrust(held)) || error.source().is_some_and(is_distrust)
 }
 
-fn reason(text: &str) -> Option<String> {
+/// The reason in the text of a refusal, and the word for it.
+fn reason(text: &str) -> (Option<String>, Option<String>) {
     let problem: Option<Problem> = serde_json::from_str(text).ok();
-    let detail = problem.map_or(Some(text.to_owned()), |problem| problem.detail.or(problem.title));
-    detail.filter(|detail| !detail.is_empty())
+    let (detail, kind) = match problem {
+        Some(Problem { title, detail, kind }) => (detail.or(title), kind),
+        None => (Some(text.to_owned()), None),
+    };
+    (detail.filter(|detail| !detail.is_empty()), kind)
 }
 
 #[cfg(test)]
@@ -129,7 +141,7 @@ mod tests {
 
     fn refused(status: u16, retry_after_s: Option<u64>) -> ClientError {
         let status = StatusCode::from_u16(status).unwrap_or_default();
-        ClientError::Refused { status, detail: String::new(), retry_after_s }
+        ClientError::Refused { status, detail: String::new(), kind: None, retry_after_s }
     }
 
     #[test]
@@ -145,15 +157,16 @@ mod tests {
     #[test]
     fn the_detail_of_a_problem_document_is_the_reason() {
         assert_eq!(
-            reason(r#"{"title":"Not Found","detail":"a.b is not in the store"}"#),
-            Some("a.b is not in the store".into())
+            reason(r#"{"title":"Not Found","detail":"a.b is not in the store","kind":"absent"}"#),
+            (Some("a.b is not in the store".into()), Some("absent".into()))
         );
-        assert_eq!(reason(r#"{"title":"Not Found"}"#), Some("Not Found".into()));
+        assert_eq!(reason(r#"{"title":"Not Found"}"#), (Some("Not Found".into()), None));
     }
 
     #[test]
     fn plain_text_is_the_reason_and_an_empty_response_has_none() {
-        assert_eq!(reason("Missing required parameter volumeIDs"), Some("Missing required parameter volumeIDs".into()));
-        assert_eq!(reason(""), None);
+        let text = "Missing required parameter volumeIDs";
+        assert_eq!(reason(text), (Some(text.into()), None));
+        assert_eq!(reason(""), (None, None));
     }
 }

@@ -245,7 +245,7 @@ async fn download(
     if !is_resumable {
         return download::unresumable(client, named.route, &form, target, patience).await;
     }
-    download::resumed(client, &Wanted::Zip { form }, target, patience).await
+    download::resumed(client, &Wanted::Zip { route: named.route, form }, target, patience).await
 }
 
 fn report(args: &GetArgs, downloaded: &Downloaded) -> anyhow::Result<()> {

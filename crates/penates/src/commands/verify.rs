@@ -17,6 +17,9 @@ use crate::progress;
 use crate::reach::Reached;
 use crate::resources::BaseArgs;
 
+/// Most bytes that are shown of the number that is printed on a page.
+const SHOWN_LABEL_BYTES_MAX: usize = 40;
+
 /// Arguments of `penates verify`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -238,7 +241,8 @@ struct DamagedMember {
     /// The place of a page, from 0; the number of pages for METS, one more for the record; none for
     /// the whole volume.
     member: Option<u32>,
-    /// `page`, `mets`, `record` or `volume`.
+    /// `page`, `mets`, `record` or `volume`; empty if the server is older and does not say it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     part: String,
     /// The sequence of a page.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -306,7 +310,13 @@ fn which(damaged: &[DamagedMember]) -> String {
     let other = |part: &str| damaged.iter().any(|damage| damage.part == part);
     parts.extend(other("mets").then(|| "METS".to_owned()));
     parts.extend(other("record").then(|| "record".to_owned()));
-    if parts.is_empty() || other("volume") {
+    let unnamed = damaged.iter().filter(|damage| damage.part.is_empty());
+    let unnamed: Vec<u32> = unnamed.filter_map(|damage| damage.member).collect();
+    let runs = unnamed.chunk_by(|a, b| a.checked_add(1) == Some(*b));
+    let runs = runs.filter_map(|run| Some(range(&run.first()?.to_string(), &run.last()?.to_string())));
+    parts.extend(runs.map(|run| format!("member {run}")));
+    let is_whole = |damage: &DamagedMember| damage.part.is_empty() && damage.member.is_none();
+    if parts.is_empty() || other("volume") || damaged.iter().any(is_whole) {
         parts.insert(0, "all of it".to_owned());
     }
     parts.join(", ")
@@ -314,9 +324,13 @@ fn which(damaged: &[DamagedMember]) -> String {
 
 /// A run of pages: the sequences, and the printed numbers, of the first and the last one.
 fn joined(first: (u32, Option<&str>), last: (u32, Option<&str>)) -> String {
-    let range = |from: String, to: String| if from == to { from } else { format!("{from}-{to}") };
-    let printed = first.1.zip(last.1).map(|(from, to)| format!(" (printed {})", range(from.to_owned(), to.to_owned())));
-    format!("{}{}", range(first.0.to_string(), last.0.to_string()), printed.unwrap_or_default())
+    let shown = |label: &str| label[..label.floor_char_boundary(SHOWN_LABEL_BYTES_MAX)].to_owned();
+    let printed = first.1.zip(last.1).map(|(from, to)| format!(" (printed {})", range(&shown(from), &shown(to))));
+    format!("{}{}", range(&first.0.to_string(), &last.0.to_string()), printed.unwrap_or_default())
+}
+
+fn range(from: &str, to: &str) -> String {
+    if from == to { from.to_owned() } else { format!("{from}-{to}") }
 }
 
 /// Number of objects per result.
@@ -374,6 +388,18 @@ mod tests {
         let all = [page(2, None), mets, record];
         assert_eq!(which(&all), "page 2, METS, record");
         assert_eq!(which(&[whole]), "all of it");
+        assert_eq!(which(&[page(1, Some(&"é".repeat(50)))]), format!("page 1 (printed {})", "é".repeat(20)));
+    }
+
+    #[test]
+    fn an_older_server_says_which_members_are_damaged() {
+        let older = |members: &[Option<u32>]| {
+            let members = members.iter().map(|member| json!({"member": member, "detail": "x"}));
+            let damaged: Vec<DamagedMember> = serde_json::from_value(members.collect()).unwrap();
+            which(&damaged)
+        };
+        assert_eq!(older(&[Some(0), Some(1), Some(2), Some(9)]), "member 0-2, member 9");
+        assert_eq!(older(&[None, Some(3)]), "all of it, member 3");
     }
 
     #[test]

@@ -7,6 +7,9 @@
 //! asked for. Two runs never write to one part: it is locked.
 //!
 //! Into a folder the ZIP is downloaded beside its files, and unpacked when it is complete.
+//!
+//! A store that is read-only makes no new selections, because they are stored. It still sends the
+//! same archives, but a download that begins then cannot be resumed.
 
 mod patience;
 mod sink;
@@ -44,6 +47,8 @@ const TO_UNPACK: &str = ".penates-get.zip";
 pub enum Wanted {
     /// The ZIP that a form selects.
     Zip {
+        /// The route that sends it without a selection.
+        route: &'static str,
         /// The form.
         form: String,
     },
@@ -62,7 +67,7 @@ pub enum Wanted {
 impl Wanted {
     fn key(&self) -> String {
         match self {
-            Self::Zip { form } => form.clone(),
+            Self::Zip { form, .. } => form.clone(),
             Self::Found { which, rest } => {
                 format!("where={}&{rest}", client::query_value(which.text().unwrap_or_default()))
             }
@@ -73,11 +78,11 @@ impl Wanted {
     /// Begins it, and retries on a busy server.
     async fn begin(&self, client: &Client, patience: Patience) -> anyhow::Result<Selection> {
         match self {
-            Self::Zip { form } => Selection::create(client, form, patience).await,
+            Self::Zip { route, form } => Selection::create(client, route, form, patience).await,
             Self::Found { which, rest } => {
                 let ids = which.volumes(client, patience).await?;
                 let form = format!("volumeIDs={}&{rest}", client::query_value(&joined(&ids)));
-                Selection::create(client, &form, patience).await
+                Selection::create(client, "/volumes", &form, patience).await
             }
             Self::Text(id) => Selection::of_text(client, id, patience).await,
         }
@@ -103,6 +108,16 @@ pub struct Selection {
     /// Whether it is there without this command, and is not to be deleted.
     #[serde(default)]
     lasts: bool,
+}
+
+/// The store is read-only, so the server makes no selection.
+#[derive(Debug, thiserror::Error)]
+#[error("the store is read-only")]
+struct Unselected {
+    /// The route that sends the same archive without a selection.
+    route: &'static str,
+    /// The form for it.
+    form: String,
 }
 
 /// The stored state of a download under way.
@@ -154,10 +169,15 @@ impl Selection {
     }
 
     /// Creates a selection for `form`, and retries on a busy server. While it plans, the server is
-    /// silent for as long as that takes; if its machine is gone, the connection breaks.
-    async fn create(client: &Client, form: &str, patience: Patience) -> anyhow::Result<Self> {
+    /// silent for as long as that takes; if its machine is gone, the connection breaks. If the
+    /// store is read-only, the error is [`Unselected`]; `route` sends the archive then.
+    async fn create(client: &Client, route: &'static str, form: &str, patience: Patience) -> anyhow::Result<Self> {
         let post = || client.post_form("/selections", form.to_owned(), "application/json");
-        let created: Self = client::json(patience.retried(post).await?).await?;
+        let response = patience.retried(post).await.map_err(|error| match error.is_read_only() {
+            true => anyhow::Error::new(Unselected { route, form: form.to_owned() }),
+            false => error.into(),
+        })?;
+        let created: Self = client::json(response).await?;
         Ok(Self { address: client.relative(&created.address).to_owned(), ..created })
     }
 
@@ -259,11 +279,27 @@ pub struct Downloaded {
     pub unpacked: Option<Unpacked>,
 }
 
-/// Downloads something, resuming after errors.
+/// Downloads something, resuming after errors. If the store is read-only, a download that begins
+/// cannot be resumed.
 pub async fn resumed(
     client: &Client,
     wanted: &Wanted,
-    target: Destination<'_>,
+    mut target: Destination<'_>,
+    patience: Patience,
+) -> anyhow::Result<Downloaded> {
+    let Unselected { route, form } = match selected(client, wanted, &mut target, patience).await {
+        Err(error) => error.downcast::<Unselected>()?,
+        downloaded => return downloaded,
+    };
+    note!("The store is read-only: this download cannot be resumed.");
+    unresumable(client, route, &form, target, patience).await
+}
+
+/// Downloads something by a selection, resuming after errors.
+async fn selected(
+    client: &Client,
+    wanted: &Wanted,
+    target: &mut Destination<'_>,
     patience: Patience,
 ) -> anyhow::Result<Downloaded> {
     match target {
@@ -272,6 +308,7 @@ pub async fn resumed(
             Ok(Downloaded { len_bytes: selection.len_bytes, missing: selection.missing, unpacked: None })
         }
         Destination::File { path, replaces } => {
+            let (path, replaces) = (*path, *replaces);
             let (selection, part) = to_part(client, wanted, path, patience).await?;
             part.finish(path, replaces)?;
             forget(path)?;
@@ -282,28 +319,33 @@ pub async fn resumed(
     }
 }
 
-/// Downloads a ZIP into a folder and unpacks it there. The ZIP stays until all of it is unpacked.
+/// Downloads a ZIP into a folder and unpacks it there.
 async fn into_folder(
     client: &Client,
     wanted: &Wanted,
     folder: &Path,
     patience: Patience,
 ) -> anyhow::Result<Downloaded> {
-    let target = folder.join(TO_UNPACK);
-    let (selection, part) = to_part(client, wanted, &target, patience).await?;
-    let zip = part.durable()?;
-    let (from, to) = (zip.to_owned(), folder.to_owned());
-    let unpacked = tokio::task::spawn_blocking(move || unpack::unpack(&from, &to)).await.context("unpacking")??;
-    fs::remove_file(zip).with_context(|| format!("removing {}", zip.display()))?;
-    forget(&target)?;
+    let (selection, part) = to_part(client, wanted, &folder.join(TO_UNPACK), patience).await?;
+    let unpacked = unpack_part(&part, folder).await?;
     selection.discard(client).await;
     let (len_bytes, missing) = (selection.len_bytes, selection.missing);
     Ok(Downloaded { len_bytes, missing, unpacked: Some(unpacked) })
 }
 
-async fn to_pipe(client: &Client, wanted: &Wanted, mut pipe: Pipe, patience: Patience) -> anyhow::Result<Selection> {
+/// Unpacks the complete ZIP of a folder. It stays until all of it is unpacked.
+async fn unpack_part(part: &Part, folder: &Path) -> anyhow::Result<Unpacked> {
+    let zip = part.durable()?;
+    let (from, to) = (zip.to_owned(), folder.to_owned());
+    let unpacked = tokio::task::spawn_blocking(move || unpack::unpack(&from, &to)).await.context("unpacking")??;
+    fs::remove_file(zip).with_context(|| format!("removing {}", zip.display()))?;
+    forget(&folder.join(TO_UNPACK))?;
+    Ok(unpacked)
+}
+
+async fn to_pipe(client: &Client, wanted: &Wanted, pipe: &mut Pipe, patience: Patience) -> anyhow::Result<Selection> {
     let selection = wanted.begin(client, patience).await?;
-    let fetched = fetch(client, &selection, &mut pipe, patience).await;
+    let fetched = fetch(client, &selection, pipe, patience).await;
     selection.discard(client).await;
     fetched.map(|()| selection)
 }
@@ -365,7 +407,7 @@ async fn begin(
     }
 }
 
-/// Downloads an archive that has no length and cannot be resumed: after an error it starts again.
+/// Downloads an archive that cannot be resumed: after an error it starts again.
 pub async fn unresumable(
     client: &Client,
     route: &str,
@@ -377,19 +419,34 @@ pub async fn unresumable(
     let response = patience.retried(post).await?;
     let missing = number(response.headers(), "penates-missing").unwrap_or(0);
     let bar = progress::bytes(number(response.headers(), CONTENT_LENGTH.as_str()));
+    let mut unpacked = None;
     match target {
         Destination::Pipe(mut pipe) => copy(response, &mut pipe, u64::MAX, &bar, patience).await?,
         Destination::File { path, replaces } => {
-            let mut part = Part::of(path)?;
-            State::of_no_selection().begin(path, &mut part)?;
-            copy(response, &mut part, u64::MAX, &bar, patience).await?;
+            let part = to_new_part(response, path, &bar, patience).await?;
             part.finish(path, replaces)?;
             forget(path)?;
         }
-        Destination::Folder(_) => bail!("a ZIP that cannot be resumed is not unpacked"),
+        Destination::Folder(folder) => {
+            let part = to_new_part(response, &folder.join(TO_UNPACK), &bar, patience).await?;
+            unpacked = Some(unpack_part(&part, folder).await?);
+        }
     }
     bar.finish_and_clear();
-    Ok(Downloaded { len_bytes: bar.position(), missing, unpacked: None })
+    Ok(Downloaded { len_bytes: bar.position(), missing, unpacked })
+}
+
+/// Copies all of a response beside the target, instead of what is there.
+async fn to_new_part(
+    response: Response<Body>,
+    target: &Path,
+    bar: &ProgressBar,
+    patience: Patience,
+) -> anyhow::Result<Part> {
+    let mut part = Part::of(target)?;
+    State::of_no_selection().begin(target, &mut part)?;
+    copy(response, &mut part, u64::MAX, bar, patience).await?;
+    Ok(part)
 }
 
 /// Removes the state of a finished download. Another run, which began when the part had its final

@@ -55,7 +55,8 @@ impl Patience {
         tokio::time::timeout(self.silence, waiting).await.unwrap_or_else(|_| Err(silent()))
     }
 
-    /// Retries something on a busy server, `tries` times in all.
+    /// Retries something on a busy server, `tries` times in all. A store that is read-only usually
+    /// stays so for longer than that: it is not asked again.
     pub async fn retried<T, F>(self, attempt: impl Fn() -> F) -> Result<T, ClientError>
     where
         F: Future<Output = Result<T, ClientError>>,
@@ -67,7 +68,7 @@ impl Patience {
                 Err(error) => error,
             };
             failures += 1;
-            let refused = error.status().and(error.passing_after());
+            let refused = error.status().and(error.passing_after()).filter(|_| !error.is_read_only());
             let Some(least) = refused.filter(|_| failures < self.tries) else { return Err(error) };
             note!("Not started yet: {error}. Trying again.");
             tokio::time::sleep(pause_after(failures, least)).await;

@@ -263,6 +263,47 @@ fn volumes_come_as_they_were_at_a_time_and_come_back_though_they_were_replaced_a
 }
 
 #[test]
+fn a_store_that_is_read_only_still_sends_archives_to_get_but_they_cannot_be_resumed() {
+    let store = TestStore::with(&[SMALL, OTHER]);
+    let whole = store.run(&["get", SMALL, OTHER]).ends_with(0).stdout;
+    let served = store.serve(&["--set=history.volumes=all"]);
+    let proxy = Proxy::start(&served.url, &[30_000]);
+    let begun = store.beside("begun.zip");
+    let begin = ["get", "--server", &proxy.url, SMALL, OTHER, "--tries", "1", "-o", begun.to_str().unwrap()];
+    Ran::of(penates(&begin)).ends_with(1);
+    let time = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
+    store.run(&["delete", SMALL]).ends_with(0);
+    store.run(&["read-only", "on"]).ends_with(0);
+
+    let resumed = Ran::of(penates(&begin)).ends_with(0);
+    assert!(resumed.stderr.contains("Resuming"), "{}", resumed.stderr);
+    assert!(fs::read(&begun).unwrap() == whole);
+
+    let get = |args: &[&str], code: i32| {
+        let ran = Ran::of(penates(&[&["get", "--server", &served.url], args].concat())).ends_with(code);
+        let said = "The store is read-only: this download cannot be resumed.";
+        assert!(ran.stderr.contains(said) && !ran.stderr.contains("Trying again"), "{args:?}: {}", ran.stderr);
+        ran
+    };
+    let other = expected_entries(&sample_folder(OTHER));
+    assert_eq!(unzip(&get(&[OTHER], 0).stdout), other);
+    assert_eq!(unzip(&get(&["--where", "pages>20"], 0).stdout), other);
+    assert_eq!(unzip(&get(&["--pages", &format!("{OTHER}[7]")], 0).stdout).len(), 1);
+    let missing = get(&[SMALL, OTHER], 1);
+    assert!(missing.stderr.contains("ERROR.err") && unzip(&missing.stdout).len() == 92 + 1, "{}", missing.stderr);
+
+    let then = store.beside("then.zip");
+    get(&[SMALL, OTHER, "--as-of", &time, "-o", then.to_str().unwrap()], 0);
+    assert!(fs::read(&then).unwrap() == whole);
+    assert!(!store.beside("then.zip.part").exists() && !store.beside("then.zip.part.json").exists());
+
+    let folder = store.beside("texts");
+    let unpacked = get(&[SMALL, OTHER, "--as-of", &time, "--unzip", folder.to_str().unwrap(), "--json"], 0);
+    assert_eq!(unpacked.json()["files"], 24 + 92);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "nothing is left beside the volumes");
+}
+
+#[test]
 fn what_satisfies_conditions_is_downloaded_and_resumed_whatever_was_imported_since() {
     let store = TestStore::with(&[OTHER]);
     let whole = store.run(&["get", OTHER]).ends_with(0).stdout;

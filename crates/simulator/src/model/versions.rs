@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use heads::{Head, Keep, ObjectState, RevisionId, keys};
 
-use super::{Model, Reply, Sums};
+use super::{Model, Reply, Sums, Version};
 use crate::trace::Op;
 use crate::work::FoundVersions;
 
@@ -53,6 +53,24 @@ impl Model {
         if let Some(operation) = self.operations.get_mut(&op) {
             operation.restores = Some(version);
         }
+    }
+
+    /// Notes that an operation is about to bring back a version of something deleted.
+    pub(crate) fn brings_back(&mut self, op: Op, version: RevisionId) {
+        self.restores(op, version);
+        if let Some(operation) = self.operations.get_mut(&op) {
+            operation.brings_back = true;
+        }
+    }
+
+    /// Whether something was deleted of which a version is listed, and the name is not used again.
+    pub(crate) fn can_come_back(&self, object: &Bytes, keep: Keep) -> bool {
+        let is_gone = |head: &Head| matches!(head.state, ObjectState::Deleted | ObjectState::Free);
+        let is_listed = |version: &Version| {
+            let head = &version.head;
+            head.state == ObjectState::Live && self.standing(object, head, keep) == Standing::Listed
+        };
+        self.head(object).is_some_and(is_gone) && self.versions.get(object).is_some_and(|all| all.iter().any(is_listed))
     }
 
     /// Whether two revisions of an object have the same description and the same bytes.
@@ -166,5 +184,46 @@ impl Model {
             let at = versions.iter().position(|version| version.head.revision == revision);
             at.is_some_and(|at| versions[at..].iter().any(|version| version.settled.is_some_and(|at| at < from)))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heads::head::Body;
+    use repository::{Kind, ResourceBody, StoredDescription};
+
+    use super::*;
+    use crate::model::Subject;
+
+    fn live(incarnation: RevisionId, revision: RevisionId, sha256: [u8; 32]) -> Version {
+        let description = StoredDescription { revision, pieces: 0, sha256 };
+        let body = Body::Resource(ResourceBody { kind: Kind::RdfSource, description });
+        let head = Head { state: ObjectState::Live, incarnation, revision, body, ..Head::free() };
+        Version { step: 1, settled: None, head }
+    }
+
+    #[test]
+    fn what_is_brought_back_in_another_state_or_without_a_new_incarnation_is_a_violation() {
+        let [first, deleted, again] = [1, 2, 3].map(|byte| RevisionId([byte; 16]));
+        let object = Bytes::from_static(b"r/n0");
+        let tombstone = Head { state: ObjectState::Deleted, incarnation: first, revision: deleted, ..Head::free() };
+        let tombstone = Version { step: 1, settled: None, head: tombstone };
+        let cases = [(again, 7, None), (first, 7, Some("no new incarnation")), (again, 8, Some("another state"))];
+        for (incarnation, byte, wrong) in cases {
+            let mut model = Model::new();
+            model.versions.insert(object.clone(), vec![live(first, first, [7; 32]), tombstone.clone()]);
+            assert!(model.can_come_back(&object, Keep::All));
+            assert!(!model.can_come_back(&object, Keep::Explicit), "nobody asked for its version");
+            model.begins(1, Subject::Object(object.clone()), "op 1".to_owned(), 1);
+            model.brings_back(1, first);
+            let versions = model.versions.entry(object.clone()).or_default();
+            versions.push(live(incarnation, again, [byte; 32]));
+            assert!(!model.can_come_back(&object, Keep::All));
+            model.switched(1, 1, &object, again);
+            match (wrong, &model.violation) {
+                (None, found) => assert_eq!(*found, None),
+                (Some(wrong), found) => assert!(found.as_ref().is_some_and(|found| found.contains(wrong)), "{found:?}"),
+            }
+        }
     }
 }

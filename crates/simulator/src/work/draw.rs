@@ -14,8 +14,8 @@ use crate::setup::{EXPLICIT, Setup, Theme};
 /// Names in the root that transactions change. Some of them others change too.
 const TRANSACTED: [&str; 5] = ["n0", "n1", "x0", "x1", "x2"];
 
-/// Resources of which clients ask for versions, send some, and restore and remove some: those of a
-/// tree with explicit versions, and others.
+/// Resources of which clients ask for versions, send some, restore and remove some, and which they
+/// bring back: those of a tree with explicit versions, and others.
 pub(crate) const VERSIONED: [&str; 4] = [EXPLICIT, "a/n0", "a/n1", "n0"];
 
 /// Names in archival groups.
@@ -195,7 +195,8 @@ impl Work {
             3 | 12 => Self::SendVersion { path, nth: number, token: format!("t{number}") },
             4 | 13 => Self::Restore { path, nth: usize::try_from(number).unwrap_or(0) },
             5..=7 => Self::RemoveVersion { path, nth: chance.place(8) },
-            8..=10 => Self::ReadVersions { path, max: READ_MAX },
+            8..=9 => Self::ReadVersions { path, max: READ_MAX },
+            10 => Self::BringBack { path, nth: usize::try_from(number).unwrap_or(0) },
             11 => Self::Update { path, what },
             14..=15 if path.as_str() == EXPLICIT => Self::Create { path, what: What::Container },
             14..=15 => Self::Create { path, what },

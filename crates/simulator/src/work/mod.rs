@@ -32,7 +32,7 @@ pub(crate) use self::records::{AttributeChange, Counted, Found, IDS, RecordChang
 use self::resources::{create, delete, list, post, read, update};
 pub(crate) use self::transactions::{Does, End, Transact};
 pub(crate) use self::versions::FoundVersions;
-use self::versions::{ask_for_version, read_versions, remove_version, restore, send_version};
+use self::versions::{ask_for_version, bring_back, read_versions, remove_version, restore, send_version};
 use self::volumes::{import, list_volumes, read_selection, read_volumes, select};
 use crate::model::{Reply, Subject};
 use crate::store::world::World;
@@ -69,6 +69,7 @@ pub(crate) enum Work {
     Remember(Question),
     AskForVersion { path: ResourcePath },
     Restore { path: ResourcePath, nth: usize },
+    BringBack { path: ResourcePath, nth: usize },
     RemoveVersion { path: ResourcePath, nth: usize },
     ReadVersions { path: ResourcePath, max: usize },
     SendVersion { path: ResourcePath, nth: u64, token: String },
@@ -193,6 +194,7 @@ impl Work {
             | Self::Update { path, .. }
             | Self::AskForVersion { path }
             | Self::Restore { path, .. }
+            | Self::BringBack { path, .. }
             | Self::Delete { path } => Subject::Object(keys::resource_partition(path)),
             Self::Post { .. } => Subject::Fresh,
             Self::Import { volume, .. } | Self::DeleteVolume { volume } => {
@@ -202,7 +204,8 @@ impl Work {
         }
     }
 
-    /// Whether what it makes is a version also where only those are kept that clients ask for.
+    /// Whether what it makes is a version also where only those are kept that clients ask for. What
+    /// is brought back is none there, as nothing is that is created.
     pub(crate) fn asks_for_version(&self) -> bool {
         matches!(self, Self::AskForVersion { .. } | Self::Restore { .. })
     }
@@ -239,6 +242,7 @@ impl Work {
             Self::Remember(question) => remember(&library, question).await,
             Self::AskForVersion { path } => ask_for_version(&library, &path).await,
             Self::Restore { path, nth } => restore(&library, &path, nth, op, &world).await,
+            Self::BringBack { path, nth } => bring_back(&library, &path, nth, op, &world).await,
             Self::RemoveVersion { path, nth } => remove_version(&library, &path, nth, &world).await,
             Self::ReadVersions { path, max } => read_versions(&library, path, max).await,
             Self::SendVersion { path, nth, token } => send_version(&library, &path, nth, &token, &world).await,

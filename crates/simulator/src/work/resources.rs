@@ -57,9 +57,20 @@ pub(super) async fn create(library: &Library, path: &ResourcePath, what: &What, 
         Ok(made) => made,
         Err(came) => return came,
     };
+    create_new(library, path, &new, uploaded, over).await
+}
+
+/// Creates a resource whose bytes are uploaded already.
+pub(super) async fn create_new(
+    library: &Library,
+    path: &ResourcePath,
+    new: &NewResource,
+    uploaded: Option<Uploaded>,
+    over: bool,
+) -> Came {
     let created = match over {
-        true => library.repository.create_over(path, &new).await,
-        false => library.repository.create(path, &new).await,
+        true => library.repository.create_over(path, new).await,
+        false => library.repository.create(path, new).await,
     };
     match created {
         Ok(Written { path, revision }) => written(&path, revision),

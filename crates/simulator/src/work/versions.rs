@@ -1,20 +1,22 @@
-//! Versions that clients ask for, send with times of their own, restore, remove and read.
+//! Versions that clients ask for, send with times of their own, restore, remove and read, and
+//! deleted resources that they bring back from a version.
 
 use std::mem::discriminant;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use heads::{ObjectsResult, ResourcePath, RevisionId, keys};
+use heads::{LibraryOptions, ObjectsResult, ResourcePath, RevisionId, keys};
 use library::Library;
 use parking_lot::Mutex;
 use repository::{
-    Kind, Membership, NewVersion, Resource, ResourceError, ResourceResult, Update, Uploaded, Versions, Written,
+    Kind, Membership, NewKind, NewResource, NewVersion, Resource, ResourceError, ResourceResult, Update, Uploaded,
+    Versions, Written,
 };
 use store::UnixMillis;
 
-use super::resources::{give_back, upload, written, wrong_with};
-use super::{Came, Seen, damage, refused, refused_object};
-use crate::model::{Reply, Sums};
+use super::resources::{create_new, give_back, upload, written, wrong_with};
+use super::{Came, Seen, VERSIONED, Work, damage, parsed, refused, refused_object};
+use crate::model::{Model, Reply, Sums, kept_of};
 use crate::store::world::World;
 use crate::trace::Op;
 
@@ -31,6 +33,26 @@ pub(crate) struct FoundVersions {
     pub(crate) read: Vec<(RevisionId, Sums)>,
     /// Those of them that could not be read, each with what is wrong.
     pub(crate) broken: Vec<(RevisionId, String)>,
+}
+
+impl Work {
+    /// The same; but what is to be brought back is something deleted that has a version, if there
+    /// is any.
+    pub(crate) fn aimed(self, model: &Model, options: &LibraryOptions) -> Self {
+        let (path, nth) = match self {
+            Self::BringBack { path, nth } => (path, nth),
+            other => return other,
+        };
+        let can_come_back = |path: &ResourcePath| {
+            let object = keys::resource_partition(path);
+            model.can_come_back(&object, kept_of(&object, options))
+        };
+        let path = match can_come_back(&path) {
+            true => path,
+            false => VERSIONED.into_iter().map(parsed).find(can_come_back).unwrap_or(path),
+        };
+        Self::BringBack { path, nth }
+    }
 }
 
 pub(super) async fn ask_for_version(library: &Library, path: &ResourcePath) -> Came {
@@ -98,7 +120,7 @@ pub(super) async fn restore(
         Ok(None) => return Came::replied(Reply::Refused("there is no such version of the same kind".to_owned())),
         Err(error) => return Came::replied(refused(&error)),
     };
-    let (description, bytes) = match state_of(library, &resource, &version).await {
+    let (description, bytes) = match state_of(library, Some(&resource), &version).await {
         Ok(state) => state,
         Err(error) => return Came::replied(refused_object(&error)),
     };
@@ -128,15 +150,60 @@ async fn to_restore(
     Ok(version.map(|version| (resource, version)))
 }
 
+/// Brings back what was deleted as one of its versions, as the repository door does. Which one is
+/// noted before, so that the new state can be compared with it whenever the server dies.
+pub(super) async fn bring_back(
+    library: &Library,
+    path: &ResourcePath,
+    nth: usize,
+    op: Op,
+    world: &Arc<Mutex<World>>,
+) -> Came {
+    let version = match to_bring_back(library, path, nth).await {
+        Ok(Some(version)) => version,
+        Ok(None) => return Came::replied(Reply::Refused("there is a resource, or no version".to_owned())),
+        Err(error) => return Came::replied(refused(&error)),
+    };
+    let (description, bytes) = match state_of(library, None, &version).await {
+        Ok(state) => state,
+        Err(error) => return Came::replied(refused_object(&error)),
+    };
+    let kind = match (&bytes, version.kind()) {
+        (Some(bytes), _) => NewKind::Binary(bytes.clone()),
+        (None, Kind::Container { .. }) => NewKind::Container(Membership::Basic),
+        (None, _) => NewKind::RdfSource,
+    };
+    let new = NewResource { kind, description, ..NewResource::empty_container() };
+    world.lock().model.brings_back(op, version.revision());
+    create_new(library, path, &new, bytes, true).await
+}
+
+/// A version of what was deleted at a path: the newest change, or any that is listed. `None` if
+/// there is a resource, or no version. The versions are read after the current state, as in the
+/// door.
+async fn to_bring_back(library: &Library, path: &ResourcePath, nth: usize) -> ResourceResult<Option<Resource>> {
+    match library.repository.resource(path).await {
+        Ok(_) => return Ok(None),
+        Err(ResourceError::Absent(_)) => {}
+        Err(ResourceError::Gone { tombstone }) if tombstone == *path => {}
+        Err(error) => return Err(error),
+    }
+    let (versions, listed) = versions_of(library, path).await?;
+    if nth.is_multiple_of(2) || listed.is_empty() {
+        return versions.newest_change_below(RevisionId::LAST).await;
+    }
+    versions.at(listed[nth % listed.len()]).await
+}
+
 /// The description of a version and, unless the resource has them now, its bytes.
 async fn state_of(
     library: &Library,
-    resource: &Resource,
+    resource: Option<&Resource>,
     version: &Resource,
 ) -> ObjectsResult<(Bytes, Option<Uploaded>)> {
     let description = library.repository.description(version).await?;
     let bytes = match version.kind() {
-        Kind::Binary(binary) if resource.body().binary() != Some(binary) => {
+        Kind::Binary(binary) if resource.is_none_or(|resource| resource.body().binary() != Some(binary)) => {
             Some(library.repository.upload_again(version, binary).await?)
         }
         _ => None,

@@ -299,14 +299,22 @@ impl PlanSource {
             frames = self.read(|| self.handle.frames(&id, generation, &run[..1])).await;
         }
         match frames {
-            Err(error) if error.is_damage() => Err(self.damage_from(&id, group, first, error).await),
+            Err(error) if error.is_damage() => {
+                let seq = run.first().map_or(first.saturating_add(1), |entry| entry.seq);
+                self.mark_from(&id, group, first).await;
+                let detail = match error {
+                    ObjectsError::Damaged { detail, .. } => detail,
+                    error => error.to_string(),
+                };
+                let (member, detail) = (Some(self.member(group, first)), format!("page {seq}: {detail}"));
+                Err(ObjectsError::Damaged { volume: id, member, detail })
+            }
             frames => frames,
         }
     }
 
-    /// Marks the damaged `page` and every other damaged page after it; returns the error that names
-    /// it.
-    async fn damage_from(&self, id: &VolumeId, group: usize, page: u32, error: ObjectsError) -> ObjectsError {
+    /// Marks the damaged `page` and every other damaged page after it.
+    async fn mark_from(&self, id: &VolumeId, group: usize, page: u32) {
         let already_told = self.left_out.lock().iter().any(|missing| missing.volume == *id);
         let end = if already_told { page + 1 } else { self.page_count(group) };
         let generation = self.volumes[group].generation;
@@ -318,8 +326,6 @@ impl PlanSource {
                 Err(_) => break,
             }
         }
-        let detail = error.to_string();
-        ObjectsError::Damaged { volume: id.clone(), member: Some(self.member(group, page)), detail }
     }
 
     /// The index in METS order of a page of a group.
@@ -429,7 +435,12 @@ impl Source for PlanSource {
                 {
                     self.note(&id, group, member, &error).await;
                 }
-                Err(error)
+                Err(match error {
+                    ObjectsError::Damaged { volume, member, detail } => {
+                        ObjectsError::Damaged { volume, member, detail: format!("METS: {detail}") }
+                    }
+                    error => error,
+                })
             }
         }
     }

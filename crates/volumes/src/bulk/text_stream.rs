@@ -123,7 +123,8 @@ impl Texts {
             self.source.notice(self.group, Some(page), error);
             self.source.mark_noticed().await;
             let member = Some(self.source.member(self.group, page));
-            return Err(ObjectsError::Damaged { volume, member, detail: error.to_string() });
+            let seq = members.get((count + read) as usize).map_or(page.saturating_add(1), |page| page.seq);
+            return Err(ObjectsError::Damaged { volume, member, detail: format!("page {seq}: {error}") });
         }
         let from = self.range.start.saturating_sub(self.at).min(text.len() as u64) as usize;
         let to = (self.range.end - self.at).min(text.len() as u64) as usize;

@@ -27,6 +27,7 @@ async fn damage_first_found_while_streaming_breaks_it_visibly_and_asked_again_it
         let (bytes, error) = read(bench.library.volumes.stream(&plan, pack::WHOLE, somebody()).await.unwrap()).await;
         let error = error.expect("a stream with damage must not end well");
         assert!(error.is_damage(), "{error}");
+        assert!(error.to_string().starts_with(&format!("damaged: {}: page ", ids[1])), "{error}");
         assert!(bytes.len() < whole.len() && bytes == whole[..bytes.len()], "what was sent before it is good");
 
         let again = bench.plan(&request(whole_volumes(&ids), Layout::Pages, Level::Frames, false)).await;

@@ -262,6 +262,24 @@ async fn a_writer_that_stalls_until_its_parts_are_deleted_does_not_list_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_stalls_while_it_writes_the_parts_does_not_list_them() {
+    let faulty = changed(Keep::All, 2).await;
+    let gate = Gate::new();
+    faulty.store.arm(Fault::Hold(gate.clone()), |_, step| keys::version_of(step.partition()).is_some());
+    let library = faulty.library.clone();
+    let stalled = tokio::spawn(async move { receive(&library, "a", LONG_AGO, "old").await });
+    gate.reached().await;
+    faulty.clock.advance(faulty.library.options().switch_within);
+    gate.open();
+    let refused = stalled.await.unwrap().unwrap_err();
+    assert!(refused.to_string().contains("try again"), "{refused}");
+    assert_eq!(listed(&faulty.library, "a").await.len(), 2);
+    receive(&faulty.library, "a", LONG_AGO, "again").await.unwrap();
+    collected(&faulty).await;
+    assert_eq!((listed(&faulty.library, "a").await.len(), descriptions(&faulty, "a").len()), (3, 3));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn of_two_writers_of_one_time_one_is_refused() {
     let faulty = changed(Keep::All, 2).await;
     let library = &faulty.library;

@@ -87,7 +87,10 @@ pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
 fn report_others(edits: &Edits) {
     if !edits.below.is_empty() {
         let keys: Vec<_> = edits.below.iter().map(|(name, value)| format!("{name}: {value}")).collect();
-        note!("To be changed by hand, because it is below another key, no plain value, or needed by one of these: {}.", keys.join(", "));
+        note!(
+            "To be changed by hand, because it is below another key, no plain value, or needed by one of these: {}.",
+            keys.join(", ")
+        );
     }
     if !edits.elsewhere.is_empty() {
         note!("Not in this file: {}. `penates lab report` says what to do.", edits.elsewhere.join(", "));

@@ -6,6 +6,7 @@
 //! the collector works at the same time.
 
 mod backups;
+pub mod corpus;
 mod feed;
 mod records;
 mod repository;

@@ -2,25 +2,21 @@
 //! no version that the history keeps: lists, redirections and archives as of a time have what there
 //! was.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use hathi::{Sampler, SynthOptions, SynthVolume, VolumeId, VolumeReader};
-use http::header::{CONTENT_TYPE, LOCATION};
+use hathi::VolumeId;
+use http::header::LOCATION;
 use http::{Method, Request, StatusCode};
-use jiff::Timestamp;
-use penates::client::multipart::{Content, Form, Part};
 use penates::client::{self, Client, ClientError};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use serde::Deserialize;
 
+use super::corpus::{self, Asking, Corpus, Entries, Listed, Then, archived, is_gone, now, versions, whole_archive};
 use super::tree::written;
-use super::{Lost, Outcome, PLAN_LIFE, choices, kill_a_server, look, outcome};
+use super::{Lost, Outcome, choices, kill_a_server, look, outcome};
 use crate::harness::*;
 
 /// The default number of rounds.
@@ -35,72 +31,16 @@ const VOLUMES: usize = WRITERS * VOLUMES_EACH;
 const VERSIONS: [u32; 3] = [60, 90, 140];
 /// Selections that each writer keeps.
 const SELECTIONS_EACH: usize = 4;
-/// How often an archive that breaks is requested in all.
-const ARCHIVE_TRIES: u32 = 5;
 /// Replaced versions of each volume that the servers keep, as `SETTINGS` say.
 const VERSIONS_KEPT: usize = 3;
 /// Moments of each round as of which archives are read.
 const MOMENTS: usize = 4;
 
-type Entries = BTreeMap<String, Vec<u8>>;
-
 /// The stored version of a volume; `None`: the volume does not exist.
 type Stored = Option<usize>;
 
-/// The volumes in all their versions.
-struct Corpus {
-    ids: Vec<VolumeId>,
-    /// By version and volume.
-    volumes: Vec<Vec<SynthVolume>>,
-    /// The entries of a download, by version and volume.
-    entries: Vec<Vec<Entries>>,
-    /// A pairtree of each version.
-    pairtrees: Vec<PathBuf>,
-}
-
-impl Corpus {
-    fn make(folder: &Path) -> Self {
-        let samples = penates::samples::volumes().into_iter().map(|parts| VolumeReader::new(parts).unwrap());
-        let sampler = Sampler::from_volumes(samples.take(3).collect::<Vec<_>>()).unwrap();
-        let version = |pages: &u32| {
-            let volumes = VOLUMES as u64;
-            let options = SynthOptions { seed: 9, volumes, pages_per_volume: Some(*pages), page_scale: 1.0 };
-            sampler.volumes(&options).collect::<Vec<_>>()
-        };
-        let volumes: Vec<Vec<SynthVolume>> = VERSIONS.iter().map(version).collect();
-        let pairtrees: Vec<PathBuf> = (0..VERSIONS.len()).map(|version| folder.join(version.to_string())).collect();
-        for (volumes, pairtree) in volumes.iter().zip(&pairtrees) {
-            volumes.iter().for_each(|volume| volume.write_pairtree(pairtree).unwrap());
-        }
-        let ids = volumes[0].iter().map(|volume| volume.id.clone()).collect::<Vec<_>>();
-        let entries_of = |pairtree: &PathBuf| {
-            ids.iter().map(|id| expected_entries(&pairtree.join(hathi::pairtree_path(id)))).collect()
-        };
-        let entries = pairtrees.iter().map(entries_of).collect();
-        Self { entries, ids, volumes, pairtrees }
-    }
-
-    /// The version of a volume to which these entries belong; half of one belongs to none.
-    fn version_of(&self, volume: usize, entries: &Entries) -> usize {
-        let same = (0..VERSIONS.len()).find(|version| &self.entries[*version][volume] == entries);
-        same.unwrap_or_else(|| panic!("{} is half visible: {:?}", self.ids[volume], entries.keys()))
-    }
-
-    /// The expected entries of a download of these volumes.
-    fn expected(&self, stored: &[(usize, Stored)]) -> Entries {
-        let there = stored.iter().filter_map(|(volume, stored)| Some(&self.entries[(*stored)?][*volume]));
-        there.flatten().map(|(name, text)| (name.clone(), text.clone())).collect()
-    }
-}
-
-/// A change of a volume, and the milliseconds in which it was made at the earliest and at the
-/// latest.
-#[derive(Clone, Copy, Debug)]
-struct Change {
-    to: Stored,
-    began: i64,
-    ended: i64,
-}
+/// A change of a volume to a version.
+type Change = corpus::Change<usize>;
 
 /// A writer's knowledge of one of its volumes.
 #[derive(Default)]
@@ -133,15 +73,6 @@ impl Known {
         }
     }
 
-    /// What there may have been when a millisecond ended.
-    fn at(&self, moment: i64) -> Vec<Stored> {
-        let surely = self.made.iter().rposition(|change| change.ended <= moment);
-        let before = surely.and_then(|last| self.made[last].to);
-        let since = &self.made[surely.map_or(0, |last| last + 1)..];
-        let open = since.iter().filter(|change| change.began <= moment);
-        std::iter::once(before).chain(open.map(|change| change.to)).collect()
-    }
-
     /// The list of the volume's versions has the last ones that were made, in their order. Two that
     /// follow each other may be the same: an import over the same version counts or does not.
     fn assert_listed(&self, id: &VolumeId, listed: &[Listed]) {
@@ -162,21 +93,6 @@ impl Known {
 
 fn version_of_pages(pages: u32) -> usize {
     VERSIONS.iter().position(|of_version| *of_version == pages).unwrap()
-}
-
-/// The server's list of versions of a volume.
-#[derive(Deserialize)]
-struct List {
-    versions: Vec<Listed>,
-}
-
-#[derive(Deserialize)]
-struct Listed {
-    address: String,
-    /// When it became current.
-    time: Timestamp,
-    current: bool,
-    pages: u32,
 }
 
 /// A selection, and the volumes that it must hold as long as it exists.
@@ -230,8 +146,11 @@ impl Writer {
         let version = rng.random_range(0..VERSIONS.len());
         let began = now();
         let (wanted, changed) = match rng.random_range(0..100) {
-            0..65 => (Some(version), put(client, &corpus.volumes[version][self.first_volume + own]).await),
-            65..85 => (None, delete(client, &corpus.ids[self.first_volume + own]).await),
+            0..65 => {
+                let volume = &corpus.volumes[version][self.first_volume + own];
+                (Some(version), ask(client, corpus::import(volume)).await)
+            }
+            65..85 => (None, ask(client, corpus::deletion(&corpus.ids[self.first_volume + own])).await),
             85..98 => return self.select(corpus, client, killing).await,
             // Seldom, so that most selections outlive the grace period of their volumes.
             _ => return self.discard(client, killing, rng).await,
@@ -306,7 +225,7 @@ impl Writer {
             known.found(id, stored);
             if stored.is_some() {
                 let report: serde_json::Value =
-                    client.ask_json(Method::POST, &format!("/volumes/{}/verify", client::segment(id))).await.unwrap();
+                    client.ask_json(Method::POST, &format!("{}/verify", corpus::address(id))).await.unwrap();
                 assert_eq!(report["sound"], true, "{report}");
                 there.push(id.clone());
             }
@@ -324,7 +243,7 @@ impl Writer {
                     let mut entries = unzip(&bytes);
                     let some_missing = kept.holds.iter().any(|(_, stored)| stored.is_none());
                     assert_eq!(entries.remove("ERROR.err").is_some(), some_missing);
-                    assert!(entries == corpus.expected(&kept.holds), "a selection has other entries than before");
+                    assert!(entries == expected(corpus, &kept.holds), "a selection has other entries than before");
                     kept.deleting = false;
                     self.acknowledged.selections_read += 1;
                     selections.push(kept);
@@ -336,24 +255,6 @@ impl Writer {
     }
 }
 
-/// The bytes of an archive. A stream that takes longer than a plan lives, as on a machine that
-/// hangs for some seconds, is cut and requested again. One that breaks earlier has lost data.
-async fn whole_archive(client: &Client, address: &str) -> Result<Bytes, ClientError> {
-    let mut tries = 1;
-    loop {
-        let asked = Instant::now();
-        match client::whole(client.get(address, "application/zip").await?).await {
-            Ok(bytes) => return Ok(bytes),
-            Err(error) => {
-                let has_run_out = asked.elapsed() >= PLAN_LIFE;
-                assert!(has_run_out && tries < ARCHIVE_TRIES, "an archive cannot be read: {error}");
-            }
-        }
-        println!("an archive broke and is requested again");
-        tries += 1;
-    }
-}
-
 /// The outcome of a change of a volume that may not exist.
 fn outcome_or_gone(changed: Result<(), ClientError>, killing: &AtomicBool) -> Outcome<()> {
     match changed {
@@ -362,26 +263,14 @@ fn outcome_or_gone(changed: Result<(), ClientError>, killing: &AtomicBool) -> Ou
     }
 }
 
-fn is_gone(error: &ClientError) -> bool {
-    matches!(error.status(), Some(StatusCode::NOT_FOUND | StatusCode::GONE))
+async fn ask(client: &Client, (path, request, body): Asking) -> Result<(), ClientError> {
+    client.ask(&path, request, body).await.map(drop)
 }
 
-async fn put(client: &Client, volume: &SynthVolume) -> Result<(), ClientError> {
-    let part = |name, bytes: &Vec<u8>| Part {
-        name,
-        content_type: "application/octet-stream",
-        content: Content::Memory(bytes.clone().into()),
-    };
-    let parts = vec![part("zip", &volume.zip), part("mets", &volume.mets), part("record", &volume.record)];
-    let form = Form::new(parts);
-    let request = Request::builder().method(Method::PUT).header(CONTENT_TYPE, form.content_type());
-    let path = format!("/volumes/{}", client::segment(&volume.id));
-    client.ask(&path, request, client::stream(form.pieces())).await.map(drop)
-}
-
-async fn delete(client: &Client, id: &VolumeId) -> Result<(), ClientError> {
-    let request = Request::builder().method(Method::DELETE);
-    client.ask(&format!("/volumes/{}", client::segment(id)), request, client::empty()).await.map(drop)
+/// The expected entries of a download of these volumes.
+fn expected(corpus: &Corpus, stored: &[(usize, Stored)]) -> Entries {
+    let there = stored.iter().filter_map(|(volume, stored)| Some(&corpus.entries[(*stored)?][*volume]));
+    there.flatten().map(|(name, text)| (name.clone(), text.clone())).collect()
 }
 
 /// The pages of a volume; `None`: it does not exist.
@@ -398,27 +287,13 @@ async fn try_read(client: &Client, id: &VolumeId) -> Result<Option<Entries>, Cli
     Ok(None)
 }
 
-fn now() -> i64 {
-    Timestamp::now().as_millisecond()
-}
-
-/// The versions of a volume that are kept, oldest first.
-async fn versions(client: &Client, id: &VolumeId) -> Vec<Listed> {
-    let list: Result<List, _> = client.get_json(&format!("/volumes/{}/versions/", client::segment(id))).await;
-    match list {
-        Ok(list) => list.versions,
-        Err(error) if is_gone(&error) => Vec::new(),
-        Err(error) => panic!("{id}: {error}"),
-    }
-}
-
 /// `Accept-Datetime` leads to the last version of that second or before, and else to the first one
 /// that is kept.
 async fn check_redirection(client: &Client, id: &VolumeId, listed: &[Listed], second: i64) {
     let Some(first) = listed.first() else { return };
     let datetime = written(second);
     let request = Request::builder().method(Method::GET).header("accept-datetime", &datetime);
-    let response = client.send(&format!("/volumes/{}", client::segment(id)), request, client::empty()).await.unwrap();
+    let response = client.send(&corpus::address(id), request, client::empty()).await.unwrap();
     assert_eq!(response.status(), StatusCode::FOUND, "{id} at {datetime}");
     let expected = listed.iter().rfind(|version| version.time.as_second() <= second).unwrap_or(first);
     assert_eq!(response.headers()[LOCATION].to_str().unwrap(), expected.address, "{id} at {datetime}");
@@ -427,28 +302,20 @@ async fn check_redirection(client: &Client, id: &VolumeId, listed: &[Listed], se
 /// An archive of all volumes as of the end of a millisecond has those that there were then, and
 /// says what became of the others. `listed` are the versions of each.
 async fn check_as_of(corpus: &Corpus, client: &Client, known: &[&Known], listed: &[Vec<Listed>], moment: i64) {
-    let ids: Vec<&str> = corpus.ids.iter().map(VolumeId::as_str).collect();
-    let as_of = format!("{:.3}", Timestamp::from_millisecond(moment).unwrap());
-    let [named, time] = [&ids.join("|"), &as_of].map(|value| client::query_value(value));
-    let archive = whole_archive(client, &format!("/volumes?volumeIDs={named}&as_of={time}")).await.unwrap();
-    let entries = unzip(&archive);
-    let errors = entries.get("ERROR.err").map(|errors| String::from_utf8_lossy(errors)).unwrap_or_default();
-    for (volume, (id, (known, listed))) in corpus.ids.iter().zip(known.iter().zip(listed)).enumerate() {
-        let (may_be, folder) = (known.at(moment), format!("{}/", id.cleaned()));
-        let of_it = entries.iter().filter(|(name, _)| name.starts_with(&folder));
-        let of_it: Entries = of_it.map(|(name, text)| (name.clone(), text.clone())).collect();
+    let archived = archived(client, &corpus.ids, moment, "").await;
+    for (volume, then) in archived.iter().enumerate() {
+        let (id, may_be) = (&corpus.ids[volume], corpus::at(&known[volume].made, moment));
         // The first one that is kept began before, so whatever there was then is kept.
-        let is_kept = listed.first().is_some_and(|first| first.time.as_millisecond() <= moment);
-        let says = |why: &str| errors.contains(&format!("{why}: {id}\n"));
-        let (was_absent, was_dropped) = (says("Offending key"), says("the version of that time is not kept"));
-        let is_right = match (of_it.is_empty(), was_absent, was_dropped) {
-            (false, false, false) => is_kept && may_be.contains(&Some(corpus.version_of(volume, &of_it))),
-            (true, true, false) => may_be.contains(&None),
-            (true, false, true) => !is_kept && may_be.iter().any(Option::is_some),
-            _ => false,
+        let is_kept = listed[volume].first().is_some_and(|first| first.time.as_millisecond() <= moment);
+        let (is_right, told) = match then {
+            Then::There(entries) => {
+                let version = corpus.version_of(volume, entries);
+                (is_kept && may_be.contains(&Some(version)), format!("version {version}"))
+            }
+            Then::Absent => (may_be.contains(&None), "absent".to_owned()),
+            Then::NotKept => (!is_kept && may_be.iter().any(Option::is_some), "not kept".to_owned()),
         };
-        let sent = of_it.len();
-        assert!(is_right, "{id} as of {as_of}: {sent} pages, where {may_be:?} may have been: {errors}");
+        assert!(is_right, "{id} as of {moment}: {told}, where {may_be:?} may have been");
     }
 }
 
@@ -543,7 +410,7 @@ async fn check_past(corpus: &Corpus, client: &Client, writers: &[Writer], moment
 async fn kill_9_loses_nothing_acknowledged_and_leaves_nothing_half_visible() {
     let (mut rng, rounds) = choices(ROUNDS);
     let store = TestStore::vacant();
-    let corpus = Corpus::make(&store.beside("corpus"));
+    let corpus = Corpus::make(&store.beside("corpus"), VOLUMES, &VERSIONS);
     let writer = |index| Writer { first_volume: index * VOLUMES_EACH, ..Writer::default() };
     let mut writers: Vec<Writer> = (0..WRITERS).map(writer).collect();
     let first = now();

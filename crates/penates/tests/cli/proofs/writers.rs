@@ -1,12 +1,16 @@
-//! Writers that change the same resources by two servers over one keyspace, while the servers are
-//! killed at random moments, and consumers of the change feed that resume at either of them.
+//! Writers that change the same resources and volumes by two servers over one keyspace, while the
+//! servers are killed at random moments, and consumers of the change feed that resume at either of
+//! them.
 //!
-//! Each request has a name of its own, which it gives as its `User-Agent` and as the title that it
-//! writes. An event of the feed names the program of its change. So each request has its event or
-//! has none, whatever the order in which two servers made the changes.
+//! Each request has a name of its own, which it gives as its `User-Agent`, and as the title or in the
+//! METS that it writes. An event of the feed names the program of its change. So each request has its
+//! event or has none, whatever the order in which two servers made the changes.
 //!
 //! In the end the past is what the events say: each is a version, and at any second the versions in
-//! force, the members of the root and an archive of it are those after the changes until then.
+//! force, the members of the root and an archive of it are those after the changes until then. So are
+//! archives of all volumes as of any millisecond (`volumes.rs`).
+
+mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -24,6 +28,7 @@ use rand::{Rng, SeedableRng};
 use serde_json::Value;
 use store_cassandra::testing;
 
+use crate::crash::corpus::{Asking, now};
 use crate::crash::tree::{address, second_of, see, version_at, versions, written};
 use crate::harness::*;
 
@@ -37,7 +42,7 @@ const LIFE_MAX: Duration = Duration::from_secs(6);
 /// Names that are created, changed and deleted again and again, by all writers.
 const NAMES: u64 = 3;
 
-/// Writers of each server.
+/// Writers of resources of each server. One more imports volumes.
 const WRITERS: usize = 2;
 
 /// So many seconds of the whole run are looked at in the end, also some between its rounds, and so
@@ -50,13 +55,14 @@ const APPEAR_WITHIN: Duration = Duration::from_secs(600);
 const ORIGIN: &str = "http://writers.test";
 
 /// Superseded data is collected soon, but no version is: the rows of all versions are compared.
-const SETTINGS: [&str; 8] = [
+const SETTINGS: [&str; 9] = [
     "--set=store.grace=4s",
     "--set=store.plan_life=3s",
     "--set=store.clock_skew_max=500ms",
     "--set=store.sweep_interval=100ms",
     "--set=ldp.origin=http://writers.test",
     "--set=history.resources=all",
+    "--set=history.volumes=all",
     "--set=feed.actors=true",
     "--set=feed.keep=1day",
 ];
@@ -72,15 +78,25 @@ enum Outcome {
     Unknown,
 }
 
-/// A request that changes a resource.
+/// A request that changes a resource or a volume.
 #[derive(Debug)]
 struct Asked {
-    resource: u64,
+    /// The path of the object in events.
+    object: String,
     begun: Instant,
     ended: Instant,
-    /// The seconds of the clock in which it began and ended.
-    seconds: [i64; 2],
+    /// The milliseconds of the clock in which it began and ended.
+    moments: [i64; 2],
     outcome: Outcome,
+}
+
+impl Asked {
+    /// The first and the last millisecond in which the change can have been made. One whose answer
+    /// was lost may have been made later.
+    fn window(&self) -> [i64; 2] {
+        let [first, ended] = self.moments;
+        [first, if self.outcome == Outcome::Unknown { i64::MAX } else { ended }]
+    }
 }
 
 /// All requests, by the names that they gave themselves.
@@ -91,16 +107,19 @@ struct Journal {
 }
 
 impl Journal {
-    /// Asks for a change, and notes what came of it.
-    async fn ask(&self, server: &Running, resource: u64, deletes: bool) -> Result<StatusCode, Lost> {
+    /// Asks for a change of an object, and notes what came of it. `change` makes the request, and
+    /// gets its name.
+    async fn ask(
+        &self,
+        server: &Running,
+        object: String,
+        change: impl FnOnce(&str) -> Asking,
+    ) -> Result<StatusCode, Lost> {
         let name = format!("request-{}", self.next.fetch_add(1, Ordering::Relaxed));
-        let request = Request::builder().header("user-agent", &name).header("content-type", "text/turtle");
-        let (method, body) = match deletes {
-            true => (Method::DELETE, empty()),
-            false => (Method::PUT, full(format!("<> <http://purl.org/dc/terms/title> \"{name}\" ."))),
-        };
-        let (begun, first) = (Instant::now(), Timestamp::now().as_second());
-        let answer = server.client.send(&path(resource), request.method(method), body).await;
+        let (path, request, body) = change(&name);
+        let deletes = request.method_ref() == Some(&Method::DELETE);
+        let (begun, first) = (Instant::now(), now());
+        let answer = server.client.send(&path, request.header("user-agent", &name), body).await;
         let answer = server.status(answer);
         let outcome = match answer {
             Ok(StatusCode::CREATED) => Outcome::Done("Create"),
@@ -108,8 +127,7 @@ impl Journal {
             Ok(StatusCode::GATEWAY_TIMEOUT) | Err(Lost) => Outcome::Unknown,
             Ok(_) => Outcome::Refused,
         };
-        let seconds = [first, Timestamp::now().as_second()];
-        let asked = Asked { resource, begun, ended: Instant::now(), seconds, outcome };
+        let asked = Asked { object, begun, ended: Instant::now(), moments: [first, now()], outcome };
         self.asked.lock().unwrap().insert(name, asked);
         answer
     }
@@ -125,6 +143,16 @@ fn name(resource: u64) -> String {
 
 fn path(resource: u64) -> String {
     address(&name(resource))
+}
+
+/// The request that writes a resource, with the name of the request as its title, or deletes it.
+fn change(resource: u64, deletes: bool, name: &str) -> Asking {
+    let request = Request::builder().header("content-type", "text/turtle");
+    let (method, body) = match deletes {
+        true => (Method::DELETE, empty()),
+        false => (Method::PUT, full(format!("<> <http://purl.org/dc/terms/title> \"{name}\" ."))),
+    };
+    (path(resource), request.method(method), body)
 }
 
 /// A server that is about to be killed.
@@ -147,7 +175,9 @@ impl Running {
     async fn write(&self, journal: &Journal, mut rng: StdRng) {
         loop {
             let resource = rng.random_range(0..NAMES);
-            let Ok(status) = journal.ask(self, resource, rng.random_ratio(1, 5)).await else { return };
+            let deletes = rng.random_ratio(1, 5);
+            let asked = journal.ask(self, path(resource), |name| change(resource, deletes, name)).await;
+            let Ok(status) = asked else { return };
             match status {
                 StatusCode::CREATED | StatusCode::NO_CONTENT | StatusCode::OK => {}
                 // Its name is used again.
@@ -289,9 +319,7 @@ impl<'a> Past<'a> {
         for event in events.iter().copied() {
             let title = program(event);
             let request = &asked[title];
-            let [first, ended] = request.seconds;
-            // A change whose answer was lost may have been made later.
-            let last = if request.outcome == Outcome::Unknown { i64::MAX } else { ended };
+            let [first, last] = request.window().map(|moment| moment / 1_000);
             if event["type"] == "Delete" {
                 changes.push(Change { title: None, seconds: [first, last] });
                 continue;
@@ -368,31 +396,31 @@ async fn check_past(client: &Client, pasts: &[Past<'_>], rng: &mut StdRng, secon
     }
 }
 
-/// Each request has the event that its answer promised, and the events of a resource are in an
-/// order in which the requests can have happened.
+/// Each request has the event that its answer promised, and the events of an object are in an order
+/// in which the requests can have happened.
 fn assert_explained(events: &[Value], asked: &BTreeMap<String, Asked>) {
     let mut named = BTreeSet::new();
-    let mut of_resources: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
+    let mut of_objects: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for event in events {
         let name = program(event);
         let request = asked.get(name).unwrap_or_else(|| panic!("nobody asked for {event}"));
         assert!(named.insert(name), "{name} has two events: {event}");
-        assert_eq!(event["object"]["id"], format!("{ORIGIN}{}", path(request.resource)));
+        assert_eq!(event["object"]["id"], format!("{ORIGIN}{}", request.object));
         assert_eq!(event["actor"]["name"], "writer", "{event}");
         match request.outcome {
             Outcome::Done(kind) => assert_eq!(event["type"], kind, "{name}: {request:?}"),
             Outcome::Refused => panic!("{name} was refused, and has an event: {event}"),
             Outcome::Unknown => {}
         }
-        of_resources.entry(request.resource).or_default().push(event);
+        of_objects.entry(&request.object).or_default().push(event);
     }
     for (name, request) in asked.iter().filter(|(_, request)| matches!(request.outcome, Outcome::Done(_))) {
         assert!(named.contains(name.as_str()), "{name} was acknowledged, and has no event: {request:?}");
     }
-    for (resource, events) in of_resources {
+    for (object, events) in of_objects {
         let mut is_there = false;
         for event in &events {
-            assert_eq!(event["type"] != "Create", is_there, "{resource}: {event}");
+            assert_eq!(event["type"] != "Create", is_there, "{object}: {event}");
             is_there = event["type"] != "Delete";
         }
         // No change comes before one that was answered when it began.
@@ -400,7 +428,7 @@ fn assert_explained(events: &[Value], asked: &BTreeMap<String, Asked>) {
         for event in events.iter().rev() {
             let request = &asked[program(event)];
             let is_possible = first_answer_behind.is_none_or(|answer| request.begun <= answer);
-            assert!(is_possible, "{resource}: {event} is too early");
+            assert!(is_possible, "{object}: {event} is too early");
             if matches!(request.outcome, Outcome::Done(_)) {
                 first_answer_behind = first_answer_behind.into_iter().chain([request.ended]).min();
             }
@@ -426,6 +454,7 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
     println!("seed {seed}");
     let mut rng = StdRng::seed_from_u64(seed);
     let journal = Journal::default();
+    let corpus = volumes::corpus();
     let mut consumers = [Consumer::default(), Consumer::default()];
     for round in 0..ROUNDS {
         println!("round {round} of {ROUNDS}");
@@ -437,6 +466,8 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
             .flat_map(|running| std::iter::repeat_n(running, WRITERS))
             .map(|running| running.write(&journal, StdRng::from_rng(&mut rng)))
             .collect();
+        let importers = running.iter().map(|running| running.import(&journal, &corpus, StdRng::from_rng(&mut rng)));
+        let importers: Vec<_> = importers.collect();
         let kills = served.into_iter().zip(&running).map(|(served, running)| {
             let life = Duration::from_millis(rng.random_range(0..LIFE_MAX.as_millis() as u64));
             kill(served, running, life)
@@ -447,6 +478,7 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
         let [first, second] = &mut consumers;
         futures::join!(
             futures::future::join_all(writers),
+            futures::future::join_all(importers),
             futures::future::join_all(kills),
             first.follow(&running[at].client, None),
             second.follow(&running[1 - at].client, None),
@@ -456,10 +488,12 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
 
     let served = serve();
     let running = Running { client: client(&served), killing: AtomicBool::new(false) };
-    // All that killed servers began is finished or undone by the next change of the resource.
+    // All that killed servers began is finished or undone by the next change of the same.
+    volumes::settle(&journal, &running, &corpus).await;
     for resource in 0..NAMES {
         let settled = async {
-            while !journal.ask(&running, resource, false).await.unwrap().is_success() {
+            let ask = || journal.ask(&running, path(resource), |name| change(resource, false, name));
+            while !ask().await.unwrap().is_success() {
                 let tombstone = format!("{}/fcr:tombstone", path(resource));
                 let request = Request::builder().method(Method::DELETE);
                 running.client.send(&tombstone, request, empty()).await.unwrap();
@@ -496,9 +530,12 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
         pasts.push(Past::read(&running.client, resource, &of_it, &asked).await);
     }
     // The root was made in the first second, or before.
-    let first = asked.values().map(|asked| asked.seconds[0]).min().unwrap() + 1;
-    let last = asked.values().map(|asked| asked.seconds[1]).max().unwrap();
-    check_past(&running.client, &pasts, &mut rng, first..=last).await;
+    let first = asked.values().map(|asked| asked.moments[0]).min().unwrap();
+    let last = asked.values().map(|asked| asked.moments[1]).max().unwrap();
+    check_past(&running.client, &pasts, &mut rng, first / 1_000 + 1..=last / 1_000).await;
+    // The last event was seen, so all until its request is settled.
+    let settled = asked.values().map(|asked| asked.moments[0]).max().unwrap();
+    volumes::check_past(&running.client, &corpus, &all.seen, &asked, &mut rng, first..=settled).await;
     let known = asked.values().filter(|asked| asked.outcome != Outcome::Unknown).count();
     println!("{} requests, {} with a known outcome, {} events", asked.len(), known, all.seen.len());
     tokio::task::spawn_blocking(move || served.kill()).await.unwrap();
