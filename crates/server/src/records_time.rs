@@ -44,7 +44,7 @@ const LATER_MAX: Duration = Duration::from_secs(20);
 /// not expire until the clock has caught up.
 const AHEAD_MAX: Duration = Duration::from_secs(24 * 3_600);
 
-/// Where the kernel tells the id of the boot.
+/// Where the kernel gives the id of the boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The time of the records of one server.
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(boot("first", 9).since(&boot("first", 7)), Some(Duration::from_secs(2)));
         assert_eq!(boot("first", 7).since(&boot("first", 9)), None);
         assert_eq!(boot("second", 9).since(&boot("first", 7)), None);
-        // Not every container tells it.
+        // Not every container has it.
         assert_eq!(boot("", 9).since(&boot("", 7)), None);
     }
 

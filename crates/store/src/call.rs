@@ -77,8 +77,8 @@ pub struct Call {
     /// off that it would make at once. Engines that keep to it say so
     /// ([`crate::Capabilities::delays_syncs`]); others ignore it.
     pub sync_delay: Duration,
-    /// Whether a read is by one who reads everything once (a check, a copy). An engine should not
-    /// let it replace in its caches what others read.
+    /// Whether the reader reads everything, and each thing once (a check, a copy). An engine should
+    /// not let it replace in its caches what others read.
     pub is_once: bool,
     /// Whether a write of plain rows counts by the clock of its process, so that the last one wins:
     ///

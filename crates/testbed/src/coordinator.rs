@@ -424,7 +424,7 @@ mod tests {
         Connected { worker, wire, record, machine: Machine::default(), _process: None }
     }
 
-    /// A worker whose clock is ahead by so many microseconds. It ends with the start instant that it was told.
+    /// A worker whose clock is ahead by so many microseconds. It ends with the start instant that it was given.
     async fn worker_with_clock(listener: TcpListener, ahead_us: i64) -> i64 {
         let mut wire = Wire::new(listener.accept().await.unwrap().0).unwrap();
         loop {

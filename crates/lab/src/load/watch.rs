@@ -82,7 +82,7 @@ fn folders_of_groups(root: &Path, of_process: &[ProcessCGroup], own: &[ProcessCG
     let folder = |group: &ProcessCGroup| {
         let below = group.pathname.trim_start_matches('/');
         let roots: Vec<_> = match group.hierarchy {
-            // The file tells the two places of version 2 apart.
+            // The file shows which of the two places of version 2 it is.
             0 => vec![root.to_owned(), root.join("unified")],
             _ => group.controllers.iter().map(|controller| root.join(controller)).collect(),
         };

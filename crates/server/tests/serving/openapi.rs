@@ -10,7 +10,7 @@ use server::config::{Access, Config};
 
 use crate::support::*;
 
-/// Names in the texts of routes, each with what it stands for.
+/// Names in the texts of routes, each with what it means.
 type Names = &'static [(&'static str, &'static [&'static str])];
 
 /// The path of a version of a volume.

@@ -37,8 +37,8 @@ struct Visible {
     removed: Option<u64>,
 }
 
-/// The received versions of all objects. A version is at a place in its list, which is the revision
-/// that stands for its time.
+/// The received versions of all objects. A version is at a place in its list, the revision that
+/// has its time.
 #[derive(Default)]
 pub(crate) struct ReceivedPast {
     /// What clients sent, by object and place, without what was refused. It is noted before it is
