@@ -168,6 +168,7 @@ async fn a_body_that_is_slower_than_the_least_rate_is_given_up() {
     let mut status = [0; 12];
     let dribble = async {
         while sends.write_all(b"a").await.is_ok() {
+            // This is no wait for an event: it is how slow the client is.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         std::future::pending::<()>().await;
