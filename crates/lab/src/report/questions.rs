@@ -101,27 +101,40 @@ fn p(p: Option<f64>) -> String {
     p.map_or_else(String::new, |p| format!(" (p {}{})", if p < 0.001 { "" } else { "= " }, probability_of(p)))
 }
 
-/// The rows of the objective that are chosen, each with its workload.
-fn rows<'a>(plan: &Plan, analysis: &'a Analysis, is_chosen: impl Fn(&Row) -> bool) -> Vec<(&'a str, &'a Row)> {
-    let tables = analysis.tables.iter().filter(|table| table.metric == plan.objective);
+/// The rows of a metric that are chosen, each with its workload.
+fn rows<'a>(metric: &str, analysis: &'a Analysis, is_chosen: impl Fn(&Row) -> bool) -> Vec<(&'a str, &'a Row)> {
+    let tables = analysis.tables.iter().filter(|table| table.metric == metric);
     let of_table = tables.flat_map(|table| table.rows.iter().map(|row| (table.workload.as_str(), row)));
     of_table.filter(|(_, row)| row.difference.is_some() && is_chosen(row)).collect()
 }
 
-/// Whether values of the limit of compactions differ from its default. That they do not is no finding
-/// where no run could reach the least of them.
+/// Whether values of the limit of compactions differ from its default, by the objective. That they do
+/// not is no finding where no run could reach the least of them. What they do to compactions is said
+/// beside it: the limit may bind, and latency may not show it.
 fn limit(plan: &Plan, analysis: &Analysis) -> Option<String> {
-    let rows = rows(plan, analysis, |row| row.setting.0.len() == 1 && row.setting.get(THROTTLE).is_some());
-    let sure = rows.iter().filter(|(_, row)| row.difference.as_ref().is_some_and(|found| is_sure(found.p_corrected)));
-    let sure: Vec<_> = sure.map(|(workload, row)| described(workload, row)).collect();
-    match (rows.len(), sure.len()) {
-        (0, _) => None,
-        (count, 0) => Some(match estimate::throttle_cannot_bind(plan) {
-            Some(note) => format!("This plan cannot show one, and none was found by {count} values and mixes: {note}"),
-            None => format!("No difference found, by {count} values and mixes."),
-        }),
-        _ => Some(format!("Yes: {}.", sure.join("; "))),
+    let of =
+        |metric: &str| rows(metric, analysis, |row| row.setting.0.len() == 1 && row.setting.get(THROTTLE).is_some());
+    let count = of(&plan.objective).len();
+    if count == 0 {
+        return None;
     }
+    let sure = |metric: &str| {
+        let rows = of(metric);
+        let sure =
+            rows.iter().filter(|(_, row)| row.difference.as_ref().is_some_and(|found| is_sure(found.p_corrected)));
+        let sure: Vec<_> = sure.map(|(workload, row)| described(workload, row)).collect();
+        (!sure.is_empty()).then(|| sure.join("; "))
+    };
+    let by_objective = match (sure(&plan.objective), estimate::throttle_cannot_bind(plan)) {
+        (Some(sure), _) => format!("Yes: {sure}."),
+        (None, Some(note)) => {
+            format!("This plan cannot show one, and none was found by {count} values and mixes: {note}")
+        }
+        (None, None) => format!("No difference found, by {count} values and mixes."),
+    };
+    let compacted = metric::find(COMPACTED).filter(|metric| metric.name != plan.objective);
+    let beside = compacted.and_then(|metric| Some(format!(" In {}: {}.", metric.title, sure(metric.name)?)));
+    Some(by_objective + &beside.unwrap_or_default())
 }
 
 fn union(plan: &Plan, lines: &[Line], analysis: &Analysis) -> Option<String> {
@@ -132,7 +145,7 @@ fn union(plan: &Plan, lines: &[Line], analysis: &Analysis) -> Option<String> {
     let unions = lines.iter().filter(|line| line.planned.stage == 2).map(|line| &line.planned.setting);
     let unions: Vec<_> = unions.filter(|setting| !setting.is_default()).collect();
     let objective = metric::find(&plan.objective)?;
-    let rows = rows(plan, analysis, |row| unions.contains(&&row.setting));
+    let rows = rows(&plan.objective, analysis, |row| unions.contains(&&row.setting));
     let verdict = |row: &Row| verdict(row, objective);
     let told: Vec<_> =
         rows.iter().map(|(workload, row)| format!("{} {}", verdict(row), described(workload, row))).collect();
@@ -231,15 +244,16 @@ mod tests {
 
     #[test]
     fn a_limit_makes_a_difference_or_none_was_found_or_none_could_be() {
-        let answer = |limits: [&str; 2], ms: f64| {
+        let answer_of = |limits: [&str; 2], ms: f64, compacted: f64| {
             let plan = plan(limits);
             let other = Setting::of([(THROTTLE, Some(limits[1]))]);
-            let lines = [runs("mix-90-10", &Setting::default(), 10.0, 9e6), runs("mix-90-10", &other, ms, 9e6)];
+            let lines = [runs("mix-90-10", &Setting::default(), 10.0, 9e6), runs("mix-90-10", &other, ms, compacted)];
             // Runs of one block may scatter beside each other.
             let mut lines = lines.concat();
-            lines.iter_mut().step_by(2).for_each(|line| *line.metrics.get_mut("p99_ms").unwrap() *= 1.01);
+            lines.iter_mut().step_by(2).flat_map(|line| line.metrics.values_mut()).for_each(|value| *value *= 1.01);
             limit(&plan, &analyse(&plan, &lines)).unwrap()
         };
+        let answer = |limits, ms| answer_of(limits, ms, 9e6);
         let found = answer(["1MiB/s", "2MiB/s"], 5.0);
         assert!(found.starts_with("Yes: compaction_throughput = 2MiB/s under mix-90-10 −"), "{found}");
         assert_eq!(answer(["1MiB/s", "2MiB/s"], 10.0), "No difference found, by 1 values and mixes.");
@@ -247,6 +261,9 @@ mod tests {
         assert!(never.starts_with("This plan cannot show one") && never.contains("follows from this plan"), "{never}");
         // What was found is found, whatever the estimate says.
         assert!(answer(["16MiB/s", "32MiB/s"], 5.0).starts_with("Yes: "));
+        let only_compactions = answer_of(["1MiB/s", "2MiB/s"], 10.0, 18e6);
+        let both = ["No difference found, by 1 values and mixes. In bytes compacted until drained: ", " +99.6"];
+        assert!(both.iter().all(|part| only_compactions.contains(part)), "{only_compactions}");
         let plan = plan(["1MiB/s", "2MiB/s"]);
         assert_eq!(limit(&plan, &analyse(&plan, &[])), None, "there are no runs");
     }

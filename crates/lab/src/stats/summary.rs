@@ -23,10 +23,9 @@ impl Summary {
     /// Sums up values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
-        if values.is_empty() {
-            return None;
-        }
-        let mean = values.iter().sum::<f64>() / n;
+        let first = *values.first()?;
+        // The sum of differences is exact for equal values: they have no deviation from rounding.
+        let mean = first + values.iter().map(|value| value - first).sum::<f64>() / n;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let sd = (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt());
         let half = sd.and_then(|sd| Some(t_975(n - 1.0)? * sd / n.sqrt()));
@@ -48,6 +47,13 @@ mod tests {
         // t of 7 degrees of freedom is 2.3646.
         let (low, high) = summary.interval.unwrap();
         assert!((low - 3.2125).abs() < 1e-3 && (high - 6.7875).abs() < 1e-3, "{low} {high}");
+    }
+
+    #[test]
+    fn equal_values_deviate_by_nothing() {
+        let summary = Summary::of(&[25.0 / 12.0; 12]).unwrap();
+        assert_eq!((summary.mean, summary.rmse, summary.sd), (25.0 / 12.0, 0.0, Some(0.0)));
+        assert_eq!(summary.interval, Some((25.0 / 12.0, 25.0 / 12.0)));
     }
 
     #[test]
