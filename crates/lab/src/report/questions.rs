@@ -109,8 +109,8 @@ fn rows<'a>(metric: &str, analysis: &'a Analysis, is_chosen: impl Fn(&Row) -> bo
 }
 
 /// Whether values of the limit of compactions differ from its default, by the objective. That they do
-/// not is no finding where no run could reach the least of them. What they do to compactions is said
-/// beside it: the limit may bind, and latency may not show it.
+/// not is no finding where no run could reach the least of them. The answer also names those that
+/// change the bytes compacted, because the objective may not show a limit that binds.
 fn limit(plan: &Plan, analysis: &Analysis) -> Option<String> {
     let of =
         |metric: &str| rows(metric, analysis, |row| row.setting.0.len() == 1 && row.setting.get(THROTTLE).is_some());
