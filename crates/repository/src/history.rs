@@ -420,8 +420,8 @@ impl Repository {
         };
         let Some(floor) = superseded.max(cut_off) else {
             let settled = since.max(versions.collected()).successor();
-            if !versions.cut_off.is_empty() {
-                return Ok((Progress::Waiting(now.plus(LOOKED_AT_AGAIN)), settled));
+            if let Some(newest) = versions.cut_off.iter().map(|(revision, _)| *revision).max() {
+                return Ok((Progress::Waiting(newest.time().plus(self.heads.options().grace)), settled));
             }
             if let (Keep::For(time), Some(_)) = (versions.keep, versions.kept_from) {
                 let kept = self.heads.kept_until(time, revisions_of(records).chain([head.revision]));

@@ -209,24 +209,54 @@ async fn a_resource_that_changes_twice_in_each_grace_has_few_records_and_rests_w
     }
 }
 
+/// What was written by a process that died before it switched the head.
+const NEVER: &str = "never";
+
+async fn die_while_updating(faulty: &mut Faulty) {
+    let object = keys::resource_partition(&path("a"));
+    let is_head = move |step: &Step| matches!(step, Step::CompareAndWrite { partition, .. } if *partition == object);
+    faulty.store.arm(Fault::Crash, move |_, step| is_head(step));
+    update(&faulty.library, "a", NEVER).await.unwrap_err();
+    faulty.library = faulty.reopened().await;
+    assert!(has_rows_of_the_dead(faulty));
+}
+
+fn has_rows_of_the_dead(faulty: &Faulty) -> bool {
+    versions(faulty).iter().any(|said| said == NEVER)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_writer_left_that_died_goes_though_its_resource_changes_all_the_time() {
     let mut faulty = busy(Keep::None).await;
     for n in 1..=4 {
         change(&faulty, n, false).await;
     }
-    let object = keys::resource_partition(&path("a"));
-    let is_head = move |step: &Step| matches!(step, Step::CompareAndWrite { partition, .. } if *partition == object);
-    faulty.store.arm(Fault::Crash, move |_, step| is_head(step));
-    update(&faulty.library, "a", "never").await.unwrap_err();
-    faulty.library = faulty.reopened().await;
-    let has_its_rows = |faulty: &Faulty| versions(faulty).iter().any(|said| said == "never");
-    assert!(has_its_rows(&faulty));
+    die_while_updating(&mut faulty).await;
     for n in 5..=12 {
         change(&faulty, n, false).await;
     }
-    assert!(!has_its_rows(&faulty));
+    assert!(!has_rows_of_the_dead(&faulty));
     assert!(records(&faulty) <= FEW);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_writer_left_that_died_goes_two_graces_later_though_its_resource_rests() {
+    let (grace, plan_life) = (Duration::from_secs(16 * 60), Duration::from_secs(300));
+    let mut faulty = faulty_with(LibraryOptions { grace, plan_life, ..keeping(Keep::None) }).await;
+    create(&faulty.library, "a", "said").await.unwrap();
+    die_while_updating(&mut faulty).await;
+    // It is left alone for a grace, then condemned, and removed a grace later. Passes come meanwhile.
+    for _ in 0..2 {
+        for _ in 0..2 {
+            faulty.library.repository.collect_versions().await.unwrap();
+        }
+        assert!(has_rows_of_the_dead(&faulty));
+        faulty.clock.advance(grace);
+    }
+    for _ in 0..2 {
+        faulty.library.repository.collect_versions().await.unwrap();
+    }
+    assert_eq!((has_rows_of_the_dead(&faulty), records(&faulty)), (false, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
