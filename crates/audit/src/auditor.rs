@@ -18,6 +18,10 @@ use crate::record::{AuditAction, AuditedVolume, Requester};
 use crate::recorder::Recorder;
 use crate::refusals::Refusals;
 
+/// How long the sync of an event may wait where nobody wants it earlier. Requests that change
+/// something one after the other share one then.
+const EVENT_SYNC_DELAY: Duration = Duration::from_millis(100);
+
 /// Writes the audit. It stops when it is dropped.
 pub struct Auditor {
     recorder: Arc<Recorder>,
@@ -123,12 +127,23 @@ impl Auditor {
         self.store.level() >= FormatLevel::AUDIT_CHANGES
     }
 
-    /// Records an event, and waits until it is acknowledged. All that wait share one write.
+    /// Records an event, and waits until it is acknowledged. All that wait share one write. The
+    /// death of this process does not undo it, nor does a power failure.
+    pub async fn synced_event(&self, event: &Event) -> ObjectsResult<()> {
+        self.event_within(event, Duration::ZERO).await
+    }
+
+    /// The same, but a power failure may undo what was recorded in the last tenth of a second, in an
+    /// engine that can put off a sync.
     pub async fn event(&self, event: &Event) -> ObjectsResult<()> {
+        self.event_within(event, EVENT_SYNC_DELAY).await
+    }
+
+    async fn event_within(&self, event: &Event, sync_delay: Duration) -> ObjectsResult<()> {
         if !self.keeps_events() {
             return Ok(());
         }
-        self.recorder.write(vec![self.recorder.event(event)?]).await
+        self.recorder.write_at_once(vec![self.recorder.event(event)?], sync_delay).await
     }
 
     /// Records an event soon, and does not wait for it. It is lost if this process dies before.
@@ -136,7 +151,7 @@ impl Auditor {
         if !self.keeps_events() {
             return;
         }
-        let queued = self.recorder.event(event).and_then(|row| self.recorder.queue.push(vec![row]));
+        let queued = self.recorder.event(event).and_then(|row| self.recorder.queue.push(vec![row], EVENT_SYNC_DELAY));
         if let Err(error) = queued {
             tracing::error!(%error, action = event.action, "an event is not recorded in the audit");
         }

@@ -48,6 +48,8 @@ impl AuditRow {
 struct Waiting {
     since: UnixMillis,
     rows: Vec<AuditRow>,
+    /// How long their sync may wait after they are acknowledged.
+    sync_delay: Duration,
     written: oneshot::Sender<Result<(), StoreError>>,
 }
 
@@ -65,6 +67,15 @@ pub(super) struct Queue {
     /// When and why the last write was refused; `None` if it succeeded.
     refused: Mutex<Option<(UnixMillis, String)>>,
     filled: Notify,
+}
+
+/// What one write takes out of the queue.
+struct Batch {
+    rows: Vec<AuditRow>,
+    /// How many callers wait for it.
+    callers: usize,
+    /// How long its sync may wait: no longer than any of them allows.
+    sync_delay: Duration,
 }
 
 /// Waiting callers, oldest first, and the bytes of their records.
@@ -116,36 +127,40 @@ impl Queue {
         self.waiting.lock().bytes
     }
 
-    /// Queues records. The receiver gets the result once they are written.
-    pub(super) fn push(&self, rows: Vec<AuditRow>) -> ObjectsResult<oneshot::Receiver<Result<(), StoreError>>> {
+    /// Queues records, whose sync may wait for a while after they are written. The receiver gets
+    /// the result once they are written.
+    pub(super) fn push(
+        &self,
+        rows: Vec<AuditRow>,
+        sync_delay: Duration,
+    ) -> ObjectsResult<oneshot::Receiver<Result<(), StoreError>>> {
         let (written, receiver) = oneshot::channel();
         let mut waiting = self.waiting.lock();
         if waiting.bytes > QUEUE_BYTES_MAX {
             return Err(ObjectsError::Overloaded("too many audit records are waiting".to_owned()));
         }
-        let caller = Waiting { since: self.clock.now(), rows, written };
+        let caller = Waiting { since: self.clock.now(), rows, sync_delay, written };
         waiting.bytes += caller.len_bytes();
         waiting.callers.push_back(caller);
         self.filled.notify_one();
         Ok(receiver)
     }
 
-    /// Returns the rows of as many callers as one write takes, and the number of those callers.
-    /// They stay in the queue.
-    fn batch(&self) -> (Vec<AuditRow>, usize) {
+    /// Returns the rows of as many callers as one write takes. They stay in the queue.
+    fn batch(&self) -> Batch {
         let waiting = self.waiting.lock();
-        let mut rows: Vec<AuditRow> = Vec::new();
+        let mut batch = Batch { rows: Vec::new(), callers: 0, sync_delay: Duration::MAX };
         let mut bytes = 0;
-        let mut callers = 0;
         for caller in &waiting.callers {
             bytes += caller.len_bytes();
-            if callers > 0 && bytes > BATCH_BYTES {
+            if batch.callers > 0 && bytes > BATCH_BYTES {
                 break;
             }
-            rows.extend_from_slice(&caller.rows);
-            callers += 1;
+            batch.rows.extend_from_slice(&caller.rows);
+            batch.callers += 1;
+            batch.sync_delay = batch.sync_delay.min(caller.sync_delay);
         }
-        (rows, callers)
+        batch
     }
 
     /// Removes callers from the queue and sends them the result. Callers that have gone are
@@ -185,13 +200,13 @@ impl Writer {
     /// Writes queued records, forever.
     pub(super) async fn run(self) {
         loop {
-            let (rows, callers) = self.queue.batch();
+            let Batch { rows, callers, sync_delay } = self.queue.batch();
             if callers == 0 {
                 self.queue.filled.notified().await;
                 continue;
             }
             let has_rows = !rows.is_empty();
-            let result = self.write(rows).await;
+            let result = self.write(rows, sync_delay).await;
             if has_rows {
                 self.queue.note(&result);
             }
@@ -205,7 +220,7 @@ impl Writer {
 
     /// Writes until the store acknowledges the rows or the write certainly fails. Repeating a write
     /// is harmless, because each row has its own id.
-    async fn write(&self, rows: Vec<AuditRow>) -> Result<(), StoreError> {
+    async fn write(&self, rows: Vec<AuditRow>, sync_delay: Duration) -> Result<(), StoreError> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -218,7 +233,7 @@ impl Writer {
         let steps: Vec<Step> = partitions.into_iter().map(put).collect();
         let mut pause = PAUSE_MIN;
         loop {
-            let call = Call::new(Class::Audit, Deadline::within(self.call_timeout));
+            let call = Call::new(Class::Audit, Deadline::within(self.call_timeout)).synced_within(sync_delay);
             match self.store.run(call, steps.clone()).await {
                 Ok(Outcome::Applied) => return Ok(()),
                 Ok(Outcome::Refused { .. }) => return Err(StoreError::Invalid("a plain put was refused".to_owned())),
@@ -230,5 +245,24 @@ impl Writer {
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(PAUSE_MAX);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use store::ManualClock;
+
+    use super::*;
+
+    #[test]
+    fn a_write_is_synced_as_early_as_any_of_its_callers_wants() {
+        let queue = Queue::new(Arc::new(ManualClock::new(UnixMillis(0))));
+        let delays = [5, 2, 7].map(Duration::from_secs);
+        let _waiting: Vec<_> = delays.iter().map(|delay| queue.push(Vec::new(), *delay).unwrap()).collect();
+        let Batch { callers, sync_delay, .. } = queue.batch();
+        assert_eq!((callers, sync_delay), (3, Duration::from_secs(2)));
+        let _drained = queue.push(Vec::new(), Duration::ZERO).unwrap();
+        assert_eq!(queue.batch().sync_delay, Duration::ZERO);
     }
 }

@@ -126,19 +126,20 @@ impl Recorder {
 
     /// Waits until all that is queued is acknowledged.
     pub(super) async fn drain(&self) -> ObjectsResult<()> {
-        self.write_at_once(Vec::new()).await
+        self.write_at_once(Vec::new(), Duration::ZERO).await
     }
 
     /// Queues rows, a few at a time, and waits until all are acknowledged.
     pub(super) async fn write(&self, rows: Vec<AuditRow>) -> ObjectsResult<()> {
         for some in rows.chunks(RECORDS_AT_ONCE) {
-            self.write_at_once(some.to_vec()).await?;
+            self.write_at_once(some.to_vec(), Duration::ZERO).await?;
         }
         Ok(())
     }
 
-    async fn write_at_once(&self, rows: Vec<AuditRow>) -> ObjectsResult<()> {
-        let written = self.queue.push(rows)?;
+    /// Queues a few rows, whose sync may wait for a while, and waits until they are acknowledged.
+    pub(super) async fn write_at_once(&self, rows: Vec<AuditRow>, sync_delay: Duration) -> ObjectsResult<()> {
+        let written = self.queue.push(rows, sync_delay)?;
         match tokio::time::timeout(self.wait_max, written).await {
             Ok(Ok(result)) => result.map_err(ObjectsError::from),
             Ok(Err(_)) => Err(ObjectsError::Overloaded("the audit has stopped".to_owned())),

@@ -42,7 +42,7 @@ pub async fn note(
     let surroundings = Surroundings::of_this_machine(Arc::new(SystemClock));
     let audit = Audit::new(Heads::new(store, surroundings, settings.server.library_options()));
     let event = Event { detail, ..change(command, "/", EventResult::Done) };
-    audit.auditor().event(&event).await.with_context(|| format!("{command}: it is done, but not in the audit"))
+    audit.auditor().synced_event(&event).await.with_context(|| format!("{command}: it is done, but not in the audit"))
 }
 
 /// The same of a store that this process has not open.

@@ -207,7 +207,11 @@ pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, ne
         auditor.event_later(&event);
         return response;
     }
-    match auditor.event(&event).await {
+    let recorded = match mode {
+        AuditMode::Synced => auditor.synced_event(&event).await,
+        _ => auditor.event(&event).await,
+    };
+    match recorded {
         Ok(()) => response,
         Err(error) => {
             tracing::error!(%error, action = event.action, target = event.target, "the audit could not record it");

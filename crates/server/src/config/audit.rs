@@ -15,8 +15,9 @@ pub struct AuditConfig {
     /// How far the audit may lag before requests are refused, `1ms` to `366days`.
     #[serde(with = "humantime_serde")]
     pub max_lag: Duration,
-    /// Whether changes and refusals are recorded: changes before their answers (`awaited`), soon
-    /// after them (`queued`), or not at all (`off`).
+    /// Whether changes and refusals are recorded: changes before their answers, of which a power
+    /// failure may undo the last tenth of a second on the embedded engine (`awaited`); before their
+    /// answers, on the disk too (`synced`); soon after them (`queued`); or not at all (`off`).
     pub changes: AuditMode,
     /// Likewise for reads of resources of the repository. (Requests for text are always recorded.)
     pub resource_reads: AuditMode,
@@ -33,8 +34,10 @@ pub enum AuditMode {
     Off,
     /// It is, soon after the answer: an answer may be known of which the record was lost.
     Queued,
-    /// It is, before the answer.
+    /// It is, before the answer. The death of the server does not undo it.
     Awaited,
+    /// It is, before the answer. A power failure does not undo it either.
+    Synced,
 }
 
 impl Default for AuditConfig {

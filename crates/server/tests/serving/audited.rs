@@ -126,7 +126,7 @@ async fn refusals_by_the_redis_protocol_are_counted_as_those_over_http_are() {
 #[tokio::test]
 async fn reads_of_resources_are_recorded_if_asked_for_and_changes_are_not_if_not() {
     let (server, _folder) = Server::start(|config| {
-        config.audit.resource_reads = AuditMode::Awaited;
+        config.audit.resource_reads = AuditMode::Synced;
         config.audit.changes = AuditMode::Off;
     })
     .await;
