@@ -74,7 +74,8 @@ impl Heads {
         self.run_acknowledged(self.call(Class::Description).owed(), steps).await
     }
 
-    async fn run_acknowledged(&self, call: Call, steps: Vec<Step>) -> ObjectsResult<()> {
+    /// The same for steps of any call, which has as long for each try.
+    pub async fn run_acknowledged(&self, call: Call, steps: Vec<Step>) -> ObjectsResult<()> {
         let within = call.deadline.remaining();
         self.retry_transient(|| async {
             let call = Call { deadline: Deadline::within(within), ..call };

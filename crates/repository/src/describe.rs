@@ -61,6 +61,39 @@ impl Repository {
         }
     }
 
+    /// The descriptions of many resources, of the revisions that were read, in their order. Marks
+    /// damage. Those that are longer than a row are read one after the other.
+    pub async fn descriptions(&self, resources: &[&Resource]) -> ObjectsResult<Vec<ObjectsResult<Bytes>>> {
+        let key = |resource: &&Resource| {
+            let StoredDescription { revision, pieces, .. } = resource.body.description;
+            let is_row = pieces == 1 && self.own_claim(resource.head()).is_none();
+            is_row.then(|| {
+                let partition = keys::version(&keys::resource_partition(&resource.path), revision);
+                (partition, keys::description(revision, 0))
+            })
+        };
+        let wanted: Vec<_> = resources.iter().map(key).collect();
+        let in_rows: Vec<_> = wanted.iter().flatten().cloned().collect();
+        let call = self.heads.call(Class::Description);
+        let rows = match self.heads.store().get_many(call, Table::Objects, in_rows).await {
+            Ok(rows) => rows,
+            // Which of them is damaged shows below.
+            Err(StoreError::Corrupt { .. }) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let mut rows = rows.into_iter();
+        let mut found = Vec::with_capacity(resources.len());
+        for (resource, key) in resources.iter().zip(wanted) {
+            let row = key.and_then(|_| rows.next().flatten());
+            let payload = row.and_then(|row| envelope::open(ValueKind::Description, &row.value).ok());
+            found.push(match payload {
+                Some(payload) => Ok(payload),
+                None => self.description(resource).await,
+            });
+        }
+        Ok(found)
+    }
+
     pub(super) async fn read_description(&self, resource: &Resource) -> ObjectsResult<Bytes> {
         let StoredDescription { revision, pieces, .. } = resource.body.description;
         let partition = keys::version(&keys::resource_partition(&resource.path), revision);

@@ -1,6 +1,6 @@
 //! Finds resources and reads their contents.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -105,7 +105,12 @@ impl Repository {
             let row = self.one_as_staged(path, row.ok_or_else(absent)?).await?;
             return Resource::of(path.clone(), row).ok_or_else(absent);
         }
-        let located = self.locate(path).await?;
+        Self::located(path, self.locate(path).await?)
+    }
+
+    /// The live resource at a path that is not the root, of the heads on it.
+    fn located(path: &ResourcePath, located: Located) -> ResourceResult<Resource> {
+        let absent = || ResourceError::Absent(path.clone());
         let group = located.group(path);
         let Located { mut live, end, .. } = located;
         match end {
@@ -118,6 +123,39 @@ impl Repository {
                 Err(ResourceError::Gone { tombstone: path.chain().nth(live.len()).unwrap_or_else(|| path.clone()) })
             }
         }
+    }
+
+    /// The live resources at many paths, in their order. Heads above several of them are read once.
+    pub async fn resources_at(&self, paths: &[ResourcePath]) -> ObjectsResult<Vec<ResourceResult<Resource>>> {
+        let mut found = Vec::with_capacity(paths.len());
+        for paths in paths.chunks(BATCH_PATHS) {
+            let chains: Vec<Vec<_>> = paths.iter().map(|path| path.chain().collect()).collect();
+            let mut places = HashMap::new();
+            let mut above = Vec::new();
+            for path in chains.iter().flatten() {
+                places.entry(path.clone()).or_insert_with(|| {
+                    above.push(path.clone());
+                    above.len() - 1
+                });
+            }
+            let partitions: Vec<_> = above.iter().map(keys::resource_partition).collect();
+            let read = || self.heads.heads_at(&partitions, Strength::Strong);
+            let heads = self.heads.retry_transient(read).await?;
+            for (path, chain) in paths.iter().zip(chains) {
+                let of_chain = chain.iter().map(|path| match &heads[places[path]] {
+                    Ok(head) => Ok(head.clone()),
+                    Err(error) => Err(error),
+                });
+                // Damage above is an error of this path alone, which a read of its own reports.
+                found.push(match of_chain.collect::<Result<Vec<_>, _>>() {
+                    Ok(of_chain) if !path.is_root() => {
+                        Self::located(path, Located::of(self.as_staged(chain, of_chain).await?, self.heads.rules()))
+                    }
+                    Ok(_) | Err(_) => self.resource(path).await,
+                });
+            }
+        }
+        Ok(found)
     }
 
     /// Reads the heads on a path, which is not the root.

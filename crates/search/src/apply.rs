@@ -6,6 +6,7 @@
 //! are still there say what is left to remove.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -26,6 +27,9 @@ const TOGETHER: usize = 32;
 
 /// Groups of changes that are written at the same time.
 const GROUPS_AT_ONCE: usize = 8;
+
+/// How long the sync of a group may wait, where nobody wants it earlier.
+const SYNC_DELAY: Duration = Duration::from_secs(1);
 
 /// Steps of a group that run at the same time, if the store does not apply lists as one.
 const STEPS_AT_ONCE: usize = 16;
@@ -162,6 +166,9 @@ impl Writes {
     /// Writes all of it, in order.
     async fn run(self, heads: &Heads) -> ObjectsResult<Grown> {
         let table = Table::Work;
+        // What a power failure undoes is written again: how far the index is, is saved later, in the
+        // same lane. Entries and documents are of a revision that the index did not have.
+        let call = || heads.call(Class::Description).synced_within(SYNC_DELAY).having_read();
         let put = |(partition, rows)| Step::Put { table, partition, rows };
         let remove = |(partition, rows)| Step::Remove { table, partition, rows: Removal::Rows(rows) };
         let phases: [Vec<Step>; 4] = [
@@ -173,12 +180,12 @@ impl Writes {
         if heads.store().capabilities().has_atomic_lists {
             let steps: Vec<_> = phases.into_iter().flatten().collect();
             if !steps.is_empty() {
-                heads.put_acknowledged(Class::Description, steps).await?;
+                heads.run_acknowledged(call(), steps).await?;
             }
             return Ok(self.grown);
         }
         for phase in phases {
-            let run = |step: Step| heads.put_acknowledged(Class::Description, vec![step]).boxed();
+            let run = |step: Step| heads.run_acknowledged(call(), vec![step]).boxed();
             let running: Vec<BoxFuture<'_, ObjectsResult<()>>> = phase.into_iter().map(run).collect();
             stream::iter(running).buffer_unordered(STEPS_AT_ONCE).try_collect::<Vec<()>>().await?;
         }

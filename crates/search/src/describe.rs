@@ -1,6 +1,7 @@
 //! What the index says of a path, as the store has it now.
 
-use heads::{ObjectState, ObjectsResult, ResourcePath, RevisionId, keys};
+use bytes::Bytes;
+use heads::{ObjectState, ObjectsError, ObjectsResult, ResourcePath, RevisionId, keys};
 use repository::{Kind, Membership, Repository, Resource, ResourceError};
 
 use crate::document::{Document, Shape};
@@ -24,40 +25,60 @@ pub struct Change {
     pub document: Option<Document>,
 }
 
-/// Reads what is to be in the index of a path. `None`: nothing is to be changed. The root is not in
-/// the index. What cannot be reached because a container above it was deleted is left alone until
-/// it is deleted itself.
+/// Reads what is to be in the index of paths. Paths of which nothing is to be changed are left out:
+/// the root is not in the index. What cannot be reached because a container above it was deleted is
+/// left alone until it is deleted itself.
 pub async fn describe(
     repository: &Repository,
     heads: &heads::Heads,
     own_types: OwnTypes,
-    path: &ResourcePath,
-) -> ObjectsResult<Option<Change>> {
-    if path.is_root() {
-        return Ok(None);
-    }
-    let resource = match repository.resource(path).await {
-        Ok(resource) => resource,
-        Err(ResourceError::Objects(error)) if error.is_damage() => {
-            tracing::warn!(%path, %error, "a resource is damaged; the search index keeps what it has of it");
-            return Ok(None);
+    paths: &[ResourcePath],
+) -> ObjectsResult<Vec<Change>> {
+    let mut changes = Vec::with_capacity(paths.len());
+    let mut live = Vec::with_capacity(paths.len());
+    for (path, found) in paths.iter().zip(repository.resources_at(paths).await?) {
+        match found {
+            _ if path.is_root() => {}
+            Ok(resource) => live.push(resource),
+            Err(ResourceError::Objects(error)) if error.is_damage() => {
+                tracing::warn!(%path, %error, "a resource is damaged; the search index keeps what it has of it");
+            }
+            Err(ResourceError::Objects(error)) => return Err(error),
+            Err(_) => changes.extend(deleted(heads, path).await?),
         }
-        Err(ResourceError::Objects(error)) => return Err(error),
-        Err(_) => return deleted(heads, path).await,
+    }
+    let (short, long): (Vec<_>, Vec<_>) = live.iter().partition(|resource| resource.body().description.pieces <= 1);
+    let mut add = |resource: &Resource, description: ObjectsResult<Bytes>| {
+        let types = match description {
+            Err(error) if error.is_damage() => Vec::new(),
+            description => own_types(resource.path(), &description?),
+        };
+        changes.push(Change::of(resource, types));
+        Ok::<_, ObjectsError>(())
     };
-    let mut own_types = match read_own_types(repository, own_types, &resource).await {
-        Err(error) if error.is_damage() => Vec::new(),
-        types => types?,
-    };
-    // Of the server's types only this one is not of a whole kind.
-    own_types.extend(resource.is_group().then(|| ARCHIVAL_GROUP.to_owned()));
-    let document = Document::new(
-        resource.incarnation().time(),
-        resource.description_revision().time(),
-        shape(&resource),
-        own_types,
-    );
-    Ok(Some(Change { path: path.clone(), revision: resource.revision(), document: Some(document) }))
+    let descriptions = repository.descriptions(&short).await?;
+    short.into_iter().zip(descriptions).try_for_each(|(resource, description)| add(resource, description))?;
+    for resource in long {
+        let is_read = resource.body().description.pieces <= DESCRIPTION_ROWS_MAX;
+        let description = if is_read { repository.description(resource).await } else { Ok(Bytes::new()) };
+        add(resource, description)?;
+    }
+    Ok(changes)
+}
+
+impl Change {
+    /// What is to be in the index of a live resource with types of its own.
+    fn of(resource: &Resource, mut own_types: Vec<String>) -> Self {
+        // Of the server's types only this one is not of a whole kind.
+        own_types.extend(resource.is_group().then(|| ARCHIVAL_GROUP.to_owned()));
+        let document = Document::new(
+            resource.incarnation().time(),
+            resource.description_revision().time(),
+            shape(resource),
+            own_types,
+        );
+        Self { path: resource.path().clone(), revision: resource.revision(), document: Some(document) }
+    }
 }
 
 /// The change of a path at which nothing can be reached.
@@ -66,17 +87,6 @@ async fn deleted(heads: &heads::Heads, path: &ResourcePath) -> ObjectsResult<Opt
     let head = heads.retry_transient(|| heads.head_at(&partition)).await?;
     let deleted = head.filter(|row| row.head.state != ObjectState::Live);
     Ok(deleted.map(|row| Change { path: path.clone(), revision: row.head.revision, document: None }))
-}
-
-async fn read_own_types(
-    repository: &Repository,
-    own_types: OwnTypes,
-    resource: &Resource,
-) -> ObjectsResult<Vec<String>> {
-    if resource.body().description.pieces > DESCRIPTION_ROWS_MAX {
-        return Ok(Vec::new());
-    }
-    Ok(own_types(resource.path(), &repository.description(resource).await?))
 }
 
 fn shape(resource: &Resource) -> Shape {

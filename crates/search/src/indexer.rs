@@ -28,8 +28,11 @@ use crate::describe::{Change, OwnTypes, describe};
 use crate::find::TIME_MAX;
 use crate::state::{self, Building, Generation, State};
 
-/// Resources that are read at the same time.
-const READ_AT_ONCE: usize = 16;
+/// Resources that are read together. A description has up to 15 MB, but few have more than some KB.
+const READ_TOGETHER: usize = 32;
+
+/// Groups of resources that are read at the same time.
+const GROUPS_AT_ONCE: usize = 4;
 
 /// The most events of a page that is read while a generation is built.
 const PAGE_EVENTS: usize = 500;
@@ -456,12 +459,12 @@ impl Indexer {
 
     /// Reads what is to be in the index of paths.
     async fn read(&self, paths: Vec<ResourcePath>) -> ObjectsResult<Vec<Change>> {
-        let read = |path: ResourcePath| {
-            async move { describe(&self.repository, &self.heads, self.own_types, &path).await }.boxed()
-        };
-        let reading: Vec<BoxFuture<'_, ObjectsResult<Option<Change>>>> = paths.into_iter().map(read).collect();
-        let changes: Vec<_> = stream::iter(reading).buffer_unordered(READ_AT_ONCE).try_collect().await?;
-        Ok(changes.into_iter().flatten().collect())
+        let mut reading: Vec<BoxFuture<'_, ObjectsResult<Vec<Change>>>> = Vec::new();
+        for paths in paths.chunks(READ_TOGETHER) {
+            reading.push(describe(&self.repository, &self.heads, self.own_types, paths).boxed());
+        }
+        let changes: Vec<_> = stream::iter(reading).buffer_unordered(GROUPS_AT_ONCE).try_collect().await?;
+        Ok(changes.concat())
     }
 
     /// Deletes generations that no search reads any more. Nothing waits for that: what fails is tried

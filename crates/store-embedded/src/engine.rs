@@ -285,7 +285,7 @@ impl EmbeddedStore {
     /// Reads the rows that the committer will need, so that it finds them in memory. Few rows are
     /// read on the caller's thread.
     async fn touched(&self, deadline: Deadline, plan: Plan) -> StoreResult<Plan> {
-        if plan.is_touched {
+        if !plan.needs_touch() {
             return Ok(plan);
         }
         let (lane, now) = (plan.lane, self.now());

@@ -87,6 +87,9 @@ pub(crate) struct Plan {
     pub(crate) use_: Use,
     /// How long its group may wait for a sync after it is acknowledged.
     pub(crate) sync_delay: Duration,
+    /// Whether its caller has just read what it writes, or knows that it is new. Then only what is
+    /// to be removed is touched.
+    pub(crate) has_read: bool,
     /// Whether it needs no [`Plan::touch`]: the rows that the committer looks at are in memory.
     pub(crate) is_touched: bool,
 }
@@ -101,12 +104,9 @@ impl Plan {
     }
 
     /// The same plan with the disk space priority of its call. Reading has to go on, so a full disk
-    /// refuses the audit last. Removals come next, because they free space, with what is owed. A
-    /// plan whose caller has read its rows needs no touch.
+    /// refuses the audit last. Removals come next, because they free space, with what is owed.
     pub(crate) fn of_call(self, call: Call) -> Self {
-        let reads_itself = |change: &Change| matches!(change, Change::Put { table, .. } if is_looked_up(*table));
-        let is_touched = call.has_read && self.changes.iter().all(reads_itself);
-        let plan = Self { is_touched, ..self };
+        let plan = Self { has_read: call.has_read, ..self };
         match call {
             Call { class: Class::Audit, .. } => Self { use_: Use::Audits, ..plan },
             Call { is_owed: true, .. } => Self { use_: Use::GivesBack, ..plan },
@@ -139,7 +139,7 @@ impl Plan {
             true => Use::AddsLittle,
             false => Use::GivesBack,
         };
-        Self { lane, changes, bytes, use_, sync_delay: Duration::ZERO, is_touched: false }
+        Self { lane, changes, bytes, use_, sync_delay: Duration::ZERO, has_read: false, is_touched: false }
     }
 
     /// Bytes of the keys and values of its largest change.
@@ -176,11 +176,23 @@ impl Plan {
         self.changes.iter().fold(0, |sum: usize, change| sum.saturating_add(rows(change)))
     }
 
+    /// Whether [`Plan::touch`] has something to read.
+    pub(crate) fn needs_touch(&self) -> bool {
+        let removes = |change: &Change| matches!(change, Change::RemoveRows { .. } | Change::RemoveRange { .. });
+        !self.is_touched && (!self.has_read || self.changes.iter().any(removes))
+    }
+
     /// Reads the rows that the committer will read, so that it finds them in memory. Fails if a
     /// guarded row would be put plainly, which only a defect of the caller can request.
     pub(crate) fn touch(&self, view: &View<'_>, now: UnixMillis) -> StoreResult<()> {
         for change in &self.changes {
             match change {
+                Change::Put { .. }
+                | Change::CompareAndWrite { .. }
+                | Change::Require { .. }
+                | Change::Replace { .. }
+                | Change::DropGuarded { .. }
+                    if self.has_read => {}
                 Change::Put { table, rows } => refuse_guarded(view, *table, rows, now)?,
                 Change::CompareAndWrite { target, .. }
                 | Change::Require { target, .. }
@@ -289,4 +301,25 @@ fn change_bytes(change: &Change) -> usize {
 
 fn rows_bytes(rows: &[PlannedRow]) -> usize {
     rows.iter().map(|row| row.key.len() + row.value.len() + row.expiry.as_ref().map_or(0, Bytes::len)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_caller_that_has_read_its_rows_waits_only_for_those_that_are_to_be_removed() {
+        let (table, partition) = (Table::Work, Bytes::from("p"));
+        let put = || Step::Put { table, partition: partition.clone(), rows: vec![NewRow::new("a", "v")] };
+        let remove = |rows| Step::Remove { table, partition: partition.clone(), rows };
+        let some = || remove(Removal::Rows(vec!["b".into()]));
+        let range = || remove(Removal::Range("b".into(), None));
+        for (steps, is_waited_for) in [(vec![put()], false), (vec![put(), some()], true), (vec![range()], true)] {
+            let plan = || Plan::new(steps.clone()).unwrap();
+            let call = Call::new(Class::Description, store::Deadline::within(std::time::Duration::from_secs(1)));
+            assert!(plan().of_call(call).needs_touch());
+            assert_eq!(plan().of_call(call.having_read()).needs_touch(), is_waited_for, "{steps:?}");
+        }
+    }
 }

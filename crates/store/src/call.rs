@@ -89,8 +89,9 @@ pub struct Call {
     ///
     /// In an engine whose data belongs to one process the last one wins in any case.
     pub is_by_clock: bool,
-    /// Whether the caller of a write has just read the rows that it writes. An engine that would
-    /// read them beforehand, to have them in memory, need not do so.
+    /// Whether the caller of a write has just read the rows that it writes, or knows that there are
+    /// none. An engine that would read them beforehand, to have them in memory and to refuse a plain
+    /// put of a guarded row, need not do so.
     pub has_read: bool,
 }
 
@@ -131,7 +132,7 @@ impl Call {
         Self { is_by_clock: true, ..self }
     }
 
-    /// The same call, whose caller has just read the rows that it writes.
+    /// The same call, whose caller has just read the rows that it writes, or knows that there are none.
     pub fn having_read(self) -> Self {
         Self { has_read: true, ..self }
     }

@@ -177,7 +177,10 @@ async fn a_plain_put_of_a_guarded_row_is_refused() {
         let head =
             Step::CompareAndWrite { table, partition: partition_of_head, sort, expect: Expect::Absent, guard, value };
         assert!(opened.store.run(call(), vec![head]).await.unwrap().is_applied());
-        for call in [call(), call().having_read()] {
+        // Where plain rows expire, the committer looks at what it replaces. Elsewhere it believes a
+        // caller that has read it.
+        let calls = [Some(call()), (table == Table::Records).then(|| call().having_read())];
+        for call in calls.into_iter().flatten() {
             let put = Step::Put { table, partition: partition.clone(), rows: vec![NewRow::new("head", "plain")] };
             let plain = opened.store.run(call, vec![put]).await;
             assert!(matches!(plain, Err(StoreError::Invalid(_))), "{plain:?}");

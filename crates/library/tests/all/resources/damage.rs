@@ -143,6 +143,44 @@ async fn a_damaged_description_is_marked_and_one_that_is_sound_by_itself_but_ano
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn many_resources_and_descriptions_are_read_as_each_is_alone() {
+    let fixture = fixture().await;
+    let (library, long) = (&fixture.library, "x".repeat(100_000));
+    for (at, said) in [("b", "of b"), ("e", "of e")] {
+        let new = NewResource { description: Bytes::from(said), ..container() };
+        library.repository.create(&path(at), &new).await.unwrap();
+    }
+    for (at, said) in [("a", "said"), ("b/c", "of c"), ("b/d", "d"), ("b/long", &long), ("e/f", "f")] {
+        create(library, at, said).await.unwrap();
+    }
+    delete(library, "b/d").await.unwrap();
+    delete(library, "e").await.unwrap();
+    write_over(&fixture, Bytes::from_static(b"damaged")).await;
+    let paths = ["b/c", "a", "b/d", "", "none", "e/f", "b", "none/g", "b/long", "b/c"].map(path);
+    let repository = &library.repository;
+    let together = repository.resources_at(&paths).await.unwrap();
+    assert_eq!(together.len(), paths.len());
+    let mut live = Vec::new();
+    for (path, found) in paths.iter().zip(&together) {
+        match (found, repository.resource(path).await) {
+            (Ok(found), Ok(alone)) => {
+                assert_eq!(found, &alone);
+                live.push(found);
+            }
+            (Err(found), Err(alone)) => assert_eq!(found.to_string(), alone.to_string()),
+            (found, alone) => panic!("{path}: {found:?}, {alone:?}"),
+        }
+    }
+    assert_eq!(live.len(), 6);
+    let descriptions = repository.descriptions(&live).await.unwrap();
+    let of = |number: usize| descriptions[number].as_ref().unwrap();
+    assert_eq!([of(0), of(3), of(5)], ["of c", "of b", "of c"]);
+    assert_eq!(of(4), &long);
+    assert!(is_damaged(&descriptions[1], Part::Description));
+    assert_eq!(marked(library).await, [Part::Description]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_resource_whose_description_and_bytes_are_damaged_counts_once() {
     let fixture = fixture().await;
     let library = &fixture.library;
