@@ -2,9 +2,12 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
+use std::sync::Arc;
 
 use axum::BoxError;
+use axum::body::Body;
 use axum::response::Response;
+use bytes::Bytes;
 use door_http::ranges::{self, Extent};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use headers::ETag;
@@ -26,6 +29,10 @@ use crate::request::{LdpRequest, empty, unsent};
 use crate::statements::{Statements, is_container, paths_of};
 use crate::stored::{held_description, labelled_apart};
 use crate::{digests, files, managed, membership, pages};
+
+/// The most bytes of a resource that are read before its response begins. A stream of so few would
+/// cost more than they.
+const SMALL_BYTES: u64 = 16 << 10;
 
 impl LdpRequest {
     /// A representation of a resource, or an archive of it.
@@ -281,22 +288,37 @@ impl LdpRequest {
         self.insert_digests(resource, binary, all_are_sent, headers).await?;
         if self.method == Method::HEAD {
             self.library().repository.refuse_marked(resource, Part::Bytes).await?;
-            let headers = response.headers_mut();
-            headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-            headers.insert(header::CONTENT_LENGTH, binary.len_bytes.into());
+            headers_of_whole(response.headers_mut(), binary.len_bytes);
             return Ok(response);
         }
-        let (library, resource, binary) = (self.library().clone(), resource.clone(), binary.clone());
         let len_bytes = binary.len_bytes;
+        if extent == Extent::Whole && len_bytes <= SMALL_BYTES {
+            let content = self.library().repository.content(resource, binary, 0..len_bytes).await?;
+            let pieces: Vec<Bytes> = content.try_collect().await?;
+            headers_of_whole(response.headers_mut(), len_bytes);
+            *response.body_mut() = match <[Bytes; 1]>::try_from(pieces) {
+                Ok([bytes]) => Body::from(bytes),
+                Err(pieces) => Body::from(pieces.concat()),
+            };
+            return Ok(response);
+        }
+        let opened = Arc::new((self.library().repository.clone(), resource.clone(), binary.clone()));
         let open = move |range: Range<u64>| {
-            let (library, resource, binary) = (library.clone(), resource.clone(), binary.clone());
+            let opened = opened.clone();
             async move {
-                let content = library.repository.content(&resource, &binary, range).await?;
+                let (repository, resource, binary) = &*opened;
+                let content = repository.content(resource, binary, range).await?;
                 Ok(content.map(|piece| piece.map_err(BoxError::from)).boxed())
             }
         };
         ranges::respond::<_, _, LdpError>(response, extent, len_bytes, open).await
     }
+}
+
+/// What a response with all bytes says of them.
+fn headers_of_whole(headers: &mut HeaderMap, len_bytes: u64) {
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(header::CONTENT_LENGTH, len_bytes.into());
 }
 
 impl LdpRequest {

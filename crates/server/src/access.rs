@@ -13,7 +13,7 @@ use std::sync::Arc;
 use area::Area;
 use audit::Requester;
 use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
+use axum::middleware;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -26,6 +26,7 @@ use http::{HeaderMap, HeaderValue, Uri, header};
 
 use crate::config::{Access, AuthConfig};
 use crate::cors::Origins;
+use crate::next::Next;
 use crate::peer::Peer;
 use crate::problem;
 use crate::request_id::RequestId;
@@ -150,7 +151,7 @@ impl Policy {
 /// A layer: identifies the client and passes it to the doors as a [`Requester`]. An unknown token
 /// is no error here: clients send tokens of other issuers, which do no harm where no token is
 /// needed.
-pub(crate) async fn identify(State(policy): State<Arc<Policy>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn identify(policy: &Policy, mut request: Request, next: impl Next) -> Response {
     let shown = shown_token(&request, &policy.origins);
     let is_cookie = shown.as_ref().is_some_and(|(_, means)| *means == Means::Cookie);
     let holder = shown.and_then(|(text, _)| policy.tokens.holder_of(&text));
@@ -224,7 +225,7 @@ impl Standing {
 pub(crate) async fn keep_standing(
     State((policy, right)): State<Required>,
     mut request: Request,
-    next: Next,
+    next: middleware::Next,
 ) -> Response {
     let token = shown_token(&request, &policy.origins).map(|(text, _)| text);
     request.extensions_mut().insert(Standing { policy, token, right });
@@ -232,7 +233,11 @@ pub(crate) async fn keep_standing(
 }
 
 /// A layer in front of routes that need a right.
-pub(crate) async fn require(State((policy, right)): State<Required>, request: Request, next: Next) -> Response {
+pub(crate) async fn require(
+    State((policy, right)): State<Required>,
+    request: Request,
+    next: middleware::Next,
+) -> Response {
     if right == Right::Write && is_foreign(&request, &policy.origins) {
         return problem::respond(Reason::CROSS_SITE, "pages of other sites must not change anything here");
     }

@@ -11,8 +11,7 @@
 use std::sync::Arc;
 
 use audit::{Actor, Audit, Event, EventKind, EventResult, Requester};
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
+use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
 use door_http::{Acted, Reason};
 use door_ldp::LdpSettings;
@@ -23,6 +22,7 @@ use crate::access::Via;
 use crate::audit_routes;
 use crate::config::{AuditConfig, AuditMode, Config};
 use crate::local_user::LocalUser;
+use crate::next::Next;
 use crate::problem;
 
 /// Routes whose POST changes nothing: a request may be too long for a URL. The data door records
@@ -164,7 +164,7 @@ fn is_copying(route: &str) -> bool {
 }
 
 /// A layer: records what its requests do.
-pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, next: Next) -> Response {
+pub(crate) async fn record(trail: &Trail, request: Request, next: impl Next) -> Response {
     let auditor = trail.audit.auditor();
     if !auditor.keeps_events() {
         return next.run(request).await;
@@ -177,7 +177,7 @@ pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, ne
     let Some((kind, mode)) = wanted else {
         let response = next.run(request).await;
         if is_refusal(response.status()) && trail.changes != AuditMode::Off {
-            auditor.refused(asked.event(&trail, EventKind::Refusal, &response));
+            auditor.refused(asked.event(trail, EventKind::Refusal, &response));
         }
         return response;
     };
@@ -185,13 +185,13 @@ pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, ne
     if let (Err(error), false) = (&lag, trail.is_for_admins) {
         return problem::of_library(error);
     }
-    let mut open = Open { trail: &trail, asked: (kind == EventKind::Change).then(|| asked.clone()) };
+    let mut open = Open { trail, asked: (kind == EventKind::Change).then(|| asked.clone()) };
     let response = next.run(request).await;
     open.asked = None;
     let status = response.status();
     if is_refusal(status) {
         if trail.changes != AuditMode::Off {
-            auditor.refused(asked.event(&trail, EventKind::Refusal, &response));
+            auditor.refused(asked.event(trail, EventKind::Refusal, &response));
         }
         return response;
     }
@@ -199,7 +199,7 @@ pub(crate) async fn record(State(trail): State<Arc<Trail>>, request: Request, ne
     if status == StatusCode::METHOD_NOT_ALLOWED || (is_open_to_readers && !status.is_success()) {
         return response;
     }
-    let event = asked.event(&trail, kind, &response);
+    let event = asked.event(trail, kind, &response);
     // An administrator must not wait for what is broken, in order to repair it. What is staged
     // is no change yet: the record of the commit is written behind it and is waited for.
     let is_awaited = mode != AuditMode::Queued && event.kind != EventKind::Staged;

@@ -5,13 +5,12 @@
 //! its own responses to OPTIONS. So this layer checks for the headers of a preflight, and passes
 //! other requests on.
 
-use std::sync::Arc;
-
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use thiserror::Error;
+
+use crate::next::Next;
 
 /// The entry that means every origin.
 const ANY: &str = "*";
@@ -85,7 +84,7 @@ fn parse(text: &str) -> Result<String, InvalidOrigin> {
 }
 
 /// A layer.
-pub(crate) async fn answer(State(origins): State<Arc<Origins>>, request: Request, next: Next) -> Response {
+pub(crate) async fn answer(origins: &Origins, request: Request, next: impl Next) -> Response {
     let headers = request.headers();
     let allowed = origins.allowed(headers);
     let asks_leave = request.method() == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);

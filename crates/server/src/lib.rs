@@ -54,6 +54,7 @@ mod live;
 mod local_user;
 mod logging;
 mod network;
+mod next;
 mod observed_body;
 mod openapi;
 mod otlp;

@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header;
@@ -21,12 +20,14 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
 use tokio::runtime::Handle;
 
+use crate::next::Next;
+
 /// The greatest number of discarded bytes. Receiving more costs too much for the sake of one error
 /// message.
 const LINGER_BYTES_MAX: usize = 64 << 20;
 
 /// Reads the rest of a request's body for at most `time_max` after nobody wants it any more.
-pub(crate) async fn linger(time_max: Duration, request: Request, next: Next) -> Response {
+pub(crate) async fn linger(time_max: Duration, request: Request, next: impl Next) -> Response {
     // A client that expects 100 has sent nothing yet and waits for it.
     if request.headers().contains_key(header::EXPECT) || request.body().is_end_stream() {
         return next.run(request).await;

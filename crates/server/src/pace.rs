@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use axum::BoxError;
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use door_http::Reason;
@@ -24,6 +23,7 @@ use tokio::time::{Instant, Sleep};
 use crate::config::LimitsConfig;
 use crate::linger::linger;
 use crate::live::Live;
+use crate::next::Next;
 use crate::problem;
 
 /// The least speed of a client.
@@ -44,7 +44,7 @@ impl Pace {
 
 /// A layer: gives up a body that arrives too slowly, and responds with 408. The rest of a body
 /// after an early response is read, up to a bound.
-pub(crate) async fn keep(State(live): State<Arc<Live>>, request: Request, next: Next) -> Response {
+pub(crate) async fn keep(live: &Live, request: Request, next: impl Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
     }

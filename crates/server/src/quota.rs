@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use audit::Requester;
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use budget::Party;
 use bytes::Bytes;
@@ -24,6 +23,7 @@ use store::{Clock, UnixMillis};
 
 use crate::config::LimitsConfig;
 use crate::live::Live;
+use crate::next::Next;
 use crate::observed_body::{ObservedBody, Observer, bytes_of};
 use crate::problem;
 use crate::rate::{LIMIT, POLICY, is_unlimited};
@@ -225,11 +225,7 @@ impl Drop for Running {
 }
 
 /// A layer: refuses requests beyond a party's quotas, and announces what remains.
-pub(crate) async fn keep(
-    State((live, quotas)): State<(Arc<Live>, Arc<Quotas>)>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(crate) async fn keep(live: &Live, quotas: &Arc<Quotas>, request: Request, next: impl Next) -> Response {
     let quota = Quota::of(&live.limits()).filter(|_| !is_unlimited(request.uri().path()));
     let Some(quota) = quota else { return next.run(request).await };
     let party = request.extensions().get::<Requester>().map(Requester::party).unwrap_or_default();

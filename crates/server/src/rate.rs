@@ -6,13 +6,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use audit::Requester;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use budget::Party;
 use door_http::Reason;
@@ -26,6 +24,7 @@ use parking_lot::Mutex;
 
 use crate::config::LimitsConfig;
 use crate::live::Live;
+use crate::next::Next;
 use crate::{health, page, problem};
 
 /// Parties that are remembered. While there are more, addresses share one quota, so that a client
@@ -167,7 +166,7 @@ pub(crate) fn is_unlimited(path: &str) -> bool {
 }
 
 /// A layer: refuses requests beyond the limit, and announces what remains.
-pub(crate) async fn limit(State(live): State<Arc<Live>>, request: Request, next: Next) -> Response {
+pub(crate) async fn limit(live: &Live, request: Request, next: impl Next) -> Response {
     let rates = live.rates().filter(|_| !is_unlimited(request.uri().path()));
     let Some(rates) = rates else { return next.run(request).await };
     let party = request.extensions().get::<Requester>().map(Requester::party).unwrap_or_default();

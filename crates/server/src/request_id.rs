@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderName, HeaderValue};
+
+use crate::next::Next;
 
 /// The header of the id, in requests and responses.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
@@ -36,7 +37,7 @@ impl RequestId {
 }
 
 /// The outermost layer.
-pub(crate) async fn assign(mut request: Request, next: Next) -> Response {
+pub(crate) async fn assign(mut request: Request, next: impl Next) -> Response {
     let id = request.headers().get(HEADER).and_then(RequestId::taken).unwrap_or_else(RequestId::fresh);
     let value = HeaderValue::from_str(id.as_str());
     request.extensions_mut().insert(id);

@@ -10,7 +10,7 @@ use axum::routing::get;
 use door_http::Reason;
 
 use super::App;
-use super::layers::layered;
+use super::layers::Layers;
 use crate::access::{LimitedRoutes, Policy, Right, Via, keep_standing, require};
 use crate::admin::{self, Admin};
 use crate::audit_routes::AuditDoor;
@@ -96,10 +96,15 @@ impl App {
 
     /// Puts the layers of a way in around routes.
     fn layered(&self, via: Via, routes: Router) -> Router {
-        let hosts = (!via.is_admin()).then(|| self.hosts.clone());
-        let quotas = (!via.is_admin()).then(|| self.quotas.clone());
-        let trail = Trail::new(via, self.library.audit.clone(), &self.config, self.ldp.settings());
-        layered(routes, Arc::new(self.policy(via)), hosts, self.places(), quotas, trail, self.live.clone())
+        let layers = Layers {
+            policy: Arc::new(self.policy(via)),
+            hosts: (!via.is_admin()).then(|| self.hosts.clone()),
+            places: self.places(),
+            quotas: (!via.is_admin()).then(|| self.quotas.clone()),
+            trail: Trail::new(via, self.library.audit.clone(), &self.config, self.ldp.settings()),
+            live: self.live.clone(),
+        };
+        layers.around(routes)
     }
 
     /// The routes of all ways in to a server that listens at these addresses.

@@ -15,7 +15,7 @@ use store::{Capabilities, Lane, ManualClock, Table, UnixMillis, Wrapper};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tower::ServiceExt;
 
-use super::layers::layered;
+use super::layers::Layers;
 use super::*;
 use crate::config::{Access, FixityConfig, RecordsConfig, RecordsDurability, Warm};
 use crate::request_id;
@@ -264,8 +264,15 @@ async fn the_server_is_not_ready_once_it_was_asked_to_stop() {
 async fn a_defect_costs_one_response_that_still_has_its_request_id() {
     let (app, _faults, _folder) = app().await;
     let panics = async || -> &'static str { panic!("a defect, on purpose") };
-    let (routes, policy) = (Router::new().route("/", get(panics)), Arc::new(app.policy(Via::Network)));
-    let router = layered(routes, policy, None, app.places(), None, None, app.live.clone());
+    let layers = Layers {
+        policy: Arc::new(app.policy(Via::Network)),
+        hosts: None,
+        places: app.places(),
+        quotas: None,
+        trail: None,
+        live: app.live.clone(),
+    };
+    let router = layers.around(Router::new().route("/", get(panics)));
     let response = answer(&router, Method::GET, "/").await;
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert!(response.headers().contains_key(request_id::HEADER));

@@ -6,8 +6,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
+use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
 use bytes::Bytes;
 use door_http::Reason;
@@ -21,6 +20,7 @@ use opentelemetry::{Context as TraceContext, KeyValue};
 
 use super::families::{ACTIVE, BROKEN, DURATION, OPEN, PROBLEMS, SENT};
 use crate::access::TokenName;
+use crate::next::Next;
 use crate::observed_body::{ObservedBody, Observer, bytes_of};
 use crate::otlp;
 use crate::peer::Peer;
@@ -51,7 +51,7 @@ impl Drop for OpenConnection {
 }
 
 /// A layer: counts and times each request, and logs how it ended.
-pub(crate) async fn observe(State(places): State<Places>, request: Request, next: Next) -> Response {
+pub(crate) async fn observe(places: &Places, request: Request, next: impl Next) -> Response {
     let mut observed = Observed::begin(&request, &places.repository);
     let response = match &observed.span {
         Some(span) => next.run(request).with_context(span.clone()).await,
