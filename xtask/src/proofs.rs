@@ -21,7 +21,7 @@ const fn proof(package: &'static str, program: &'static str, tests: &'static str
     Proof { package, program, tests }
 }
 
-const PROOFS: [Proof; 17] = [
+const PROOFS: [Proof; 16] = [
     proof("store-cassandra", "copies", ""),
     proof("store-cassandra", "three_nodes", ""),
     proof("store-cassandra", "two_datacenters", ""),
@@ -35,7 +35,6 @@ const PROOFS: [Proof; 17] = [
     proof("penates", "cli", "proofs::transactions"),
     proof("penates", "cli", "proofs::rocfl"),
     proof("penates", "cli", "proofs::package"),
-    proof("penates", "cli", "proofs::container"),
     proof("penates", "cli", "proofs::walk"),
     proof("penates", "cli", "proofs::fedora"),
     proof("penates", "cli", "proofs::candidates"),

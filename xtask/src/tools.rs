@@ -23,7 +23,7 @@ enum Probe {
 }
 
 /// All of them.
-pub const TOOLS: [Tool; 19] = [
+pub const TOOLS: [Tool; 21] = [
     Tool { program: "curl", probe: Probe::Runs(&["--version"]), package: "curl", tests: "the documented examples" },
     Tool { program: "unzip", probe: Probe::Runs(&["-v"]), package: "unzip", tests: "archives open in Info-ZIP" },
     Tool { program: "7z", probe: Probe::Runs(&["i"]), package: "p7zip-full", tests: "archives open in 7-Zip" },
@@ -119,22 +119,22 @@ pub const TOOLS: [Tool; 19] = [
         package: "chromium",
         tests: "the page for people in a real browser",
     },
-];
-
-/// Those that only proofs need.
-const OF_PROOFS: [Tool; 6] = [
-    Tool {
-        program: "go",
-        probe: Probe::Runs(&["version"]),
-        package: "golang-go",
-        tests: "go-redis as a client of records",
-    },
     Tool { program: "podman", probe: Probe::Runs(&["--version"]), package: "podman", tests: "the container" },
     Tool {
         program: "runc",
         probe: Probe::Runs(&["--version"]),
         package: "runc",
         tests: "the container, where control groups of both versions are in use",
+    },
+];
+
+/// Those that only proofs need.
+const OF_PROOFS: [Tool; 4] = [
+    Tool {
+        program: "go",
+        probe: Probe::Runs(&["version"]),
+        package: "golang-go",
+        tests: "go-redis as a client of records",
     },
     Tool { program: "man", probe: Probe::Runs(&["--version"]), package: "man-db", tests: "manuals of the package" },
     Tool { program: "lintian", probe: Probe::Runs(&["--version"]), package: "lintian", tests: "the Debian package" },

@@ -19,9 +19,14 @@ pub const OTHER: &str = "uc2.ark:/13960/t8ff3zh99";
 /// The time limit of any step before a test gives up: far longer than it takes, on any machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The root of the repository.
+pub fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
 /// The pairtree of the sample volumes.
 pub fn samples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples/pairtree").canonicalize().unwrap()
+    workspace().join("samples/pairtree")
 }
 
 /// The folder of one sample volume.

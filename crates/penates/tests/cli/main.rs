@@ -11,6 +11,7 @@ mod clients;
 mod cluster;
 mod conformance;
 mod connections;
+mod container;
 mod copy;
 mod crash;
 mod damage;

@@ -1,10 +1,9 @@
 //! Proofs that `cargo xtask proofs` runs: with real servers on clusters of several Cassandra nodes,
 //! which die meanwhile, with a change feed that waits for a minute, and with programs that take
-//! minutes to build: a validator, the packager of Debian packages, an earlier Penates. One builds and
-//! runs the container, and one starts all candidates of the testbed.
+//! minutes to build: a validator, the packager of Debian packages, an earlier Penates. One starts all
+//! candidates of the testbed.
 
 mod candidates;
-mod container;
 mod fedora;
 mod following;
 mod mix;
@@ -36,9 +35,4 @@ fn cargo_installed(name: &str, version: &str, more: &[&str]) -> PathBuf {
         fs::remove_dir_all(kept.join("target")).unwrap();
     }
     program
-}
-
-/// The root of the repository.
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }

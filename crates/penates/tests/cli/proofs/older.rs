@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use super::workspace;
 use crate::harness::*;
 
 /// The last commit before level 7.

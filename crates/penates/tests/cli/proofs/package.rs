@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{cargo_installed, workspace};
+use super::cargo_installed;
 use crate::harness::*;
 
 /// What lintian finds wrong with a package that Debian itself does not distribute: it has the whole
