@@ -256,7 +256,11 @@ impl Repository {
         let again = self.heads.now().plus(LOOKED_AT_AGAIN);
         let until = match progress {
             Progress::Finished if complete.len() == records.len() => return Ok((Progress::Finished, complete)),
-            Progress::Finished => self.heads.at_work_until(revisions_of(records)).unwrap_or(again),
+            // If the last of them ended meanwhile, the next visit finds that.
+            Progress::Finished if revisions_of(records).any(|revision| !ended.contains(&revision)) => {
+                self.heads.at_work_until(revisions_of(records)).unwrap_or_else(|| self.heads.now())
+            }
+            Progress::Finished => again,
             Progress::Waiting(until) => until,
             Progress::Condemned | Progress::Removed => return Ok((progress, complete)),
         };

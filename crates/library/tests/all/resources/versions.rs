@@ -2,6 +2,7 @@
 //! the grace, and nothing else is.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use futures::StreamExt;
 use heads::{History, HistoryTrees, Keep, LibraryOptions, Queue, keys};
 use library::Library;
 use repository::{NewKind, NewResource, Update, Uploaded};
-use store::{Call, Class, Deadline, Step, Table};
+use store::{Call, Class, Clock, Deadline, ManualClock, Step, Table, UnixMillis};
 
 use super::tree::{beside, container, create, delete, descriptions, path, said, update};
 use crate::support::memory::Fault;
@@ -257,6 +258,33 @@ async fn what_a_writer_left_that_died_goes_two_graces_later_though_its_resource_
         faulty.library.repository.collect_versions().await.unwrap();
     }
     assert_eq!((has_rows_of_the_dead(&faulty), records(&faulty)), (false, 0));
+}
+
+/// A clock that moves on whenever somebody looks at it.
+struct Restless(Arc<ManualClock>);
+
+impl Clock for Restless {
+    fn now(&self) -> UnixMillis {
+        self.0.advance(Duration::from_secs(1));
+        self.0.now()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_whose_request_ends_while_it_is_visited_is_done_soon_after() {
+    let [grace, plan_life, clock_skew_max] = [10, 1, 5].map(Duration::from_secs);
+    let options = LibraryOptions { grace, plan_life, clock_skew_max, ..keeping(Keep::None) };
+    let faulty = faulty_with(options.clone()).await;
+    create(&faulty.library, "a", "first").await.unwrap();
+    update(&faulty.library, "a", "second").await.unwrap();
+    let clock = Arc::new(Restless(faulty.clock.clone()));
+    let library = Library::open(faulty.store.clone(), clock, options).await.unwrap();
+    let begun = faulty.clock.now();
+    while records(&faulty) > 0 {
+        library.repository.collect_versions().await.unwrap();
+        assert!(faulty.clock.now().since(begun) < Duration::from_secs(30 * 60), "{} are left", records(&faulty));
+    }
+    assert_eq!(versions(&faulty), ["second"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

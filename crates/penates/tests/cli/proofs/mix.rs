@@ -106,7 +106,7 @@ impl Front {
     }
 
     /// What it has said since it listened.
-    fn said(&self) -> String {
+    pub fn said(&self) -> String {
         self.server.lock().unwrap().as_ref().map(Served::said).unwrap_or_default()
     }
 }

@@ -14,11 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use cluster::{Cluster, ClusterSpec, NodeId, Shape};
 use hathi::VolumeFiles;
 use heads::{Queue, keys};
 use serde_json::json;
-use store::{Call, Class, Deadline, Store, SystemClock, Table};
+use store::{Call, Class, Clock, Deadline, Scan, Store, SystemClock, Table};
 use store_cassandra::{CassandraOptions, CassandraStore, testing};
 
 use super::mix::{Ending, Front, Kind, Mix};
@@ -51,7 +52,8 @@ const SETTINGS: [&str; 7] = [
     "--set=store.sweep_interval=2s",
 ];
 
-/// How long everything that was deleted may take to be collected: a few times the grace.
+/// How long everything that was deleted may take to be collected: as long as requests may be tried,
+/// and a few times the grace.
 const COLLECTED_WITHIN: Duration = Duration::from_secs(600);
 
 /// What the server has acknowledged.
@@ -252,19 +254,28 @@ impl fmt::Display for Acknowledged {
 }
 
 /// Waits until the server has done all recorded work; how long that took.
-fn all_work_is_done(runtime: &tokio::runtime::Runtime, store: &str) -> Duration {
+fn all_work_is_done(runtime: &tokio::runtime::Runtime, store: &str, front: &Front) -> Duration {
     let began = Instant::now();
     let options = CassandraOptions::new(store.parse().unwrap());
     let store = runtime.block_on(CassandraStore::open(options, Arc::new(SystemClock))).unwrap();
     loop {
         let call = Call::new(Class::Description, Deadline::within(PATIENCE)).strong();
         let partitions = runtime.block_on(store.walk(call, Table::Work, None, 10_000)).unwrap().partitions;
-        let is_left = |queue: &Queue| partitions.iter().any(|at| keys::queue_bucket(at, queue.name()).is_some());
-        let left: Vec<Queue> = Queue::ALL.into_iter().filter(is_left).collect();
+        let is_of_queue = |at: &&Bytes| Queue::ALL.iter().any(|queue| keys::queue_bucket(at, queue.name()).is_some());
+        let left: Vec<&Bytes> = partitions.iter().filter(is_of_queue).collect();
         if left.is_empty() {
             return began.elapsed();
         }
-        assert!(began.elapsed() < COLLECTED_WITHIN, "work is left: {left:?}");
+        if began.elapsed() >= COLLECTED_WITHIN {
+            let rows_of = |at: &Bytes| {
+                let all = Scan::prefix(Bytes::new(), 1 << 20);
+                runtime.block_on(store.scan(call, Table::Work, at, all)).unwrap().rows
+            };
+            let left: Vec<_> = left.into_iter().map(|at| (at, rows_of(at))).collect();
+            let said = front.said();
+            let warned: Vec<_> = said.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
+            panic!("at {:?} work is left: {left:#?}; the server said:\n{}", SystemClock.now(), warned.join("\n"));
+        }
         std::thread::sleep(Duration::from_millis(500));
     }
 }
@@ -318,7 +329,7 @@ fn nothing_fails_and_nothing_is_lost_while_nodes_and_the_server_die() {
     acknowledged.check(&mix.front.url(), &sources);
     acknowledged.check_containers(&mix.front.url());
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    eprintln!("all work was done after {:.1?}", all_work_is_done(&runtime, &store));
+    eprintln!("all work was done after {:.1?}", all_work_is_done(&runtime, &store, &mix.front));
     // Collecting took nothing that is needed.
     acknowledged.check(&mix.front.url(), &sources);
     mix.front.stop();
