@@ -14,7 +14,7 @@ use headers::ETag;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rdf::vocab::ldp;
 use rdf::{Graph, Triple};
-use repository::{Backlinks, Binary, ChildPage, Elsewhere, Handling, Kind, Membership, Part, Resource};
+use repository::{Backlinks, Binary, BytesPlace, ChildPage, Elsewhere, Handling, Kind, Membership, Part, Resource};
 
 use crate::address::Facet;
 use crate::arrange::{Arranged, Contents, Section, arranged};
@@ -29,10 +29,6 @@ use crate::request::{LdpRequest, empty, unsent};
 use crate::statements::{Statements, is_container, paths_of};
 use crate::stored::{held_description, labelled_apart};
 use crate::{digests, files, managed, membership, pages};
-
-/// The most bytes of a resource that are read before its response begins. A stream of so few would
-/// cost more than they.
-const SMALL_BYTES: u64 = 16 << 10;
 
 impl LdpRequest {
     /// A representation of a resource, or an archive of it.
@@ -292,14 +288,12 @@ impl LdpRequest {
             return Ok(response);
         }
         let len_bytes = binary.len_bytes;
-        if extent == Extent::Whole && len_bytes <= SMALL_BYTES {
+        // A stream of a single row would cost more than the row.
+        if extent == Extent::Whole && binary.place == BytesPlace::Row {
             let content = self.library().repository.content(resource, binary, 0..len_bytes).await?;
             let pieces: Vec<Bytes> = content.try_collect().await?;
             headers_of_whole(response.headers_mut(), len_bytes);
-            *response.body_mut() = match <[Bytes; 1]>::try_from(pieces) {
-                Ok([bytes]) => Body::from(bytes),
-                Err(pieces) => Body::from(pieces.concat()),
-            };
+            *response.body_mut() = Body::from(pieces.concat());
             return Ok(response);
         }
         let opened = Arc::new((self.library().repository.clone(), resource.clone(), binary.clone()));

@@ -28,7 +28,7 @@ use crate::describe::{Change, OwnTypes, describe};
 use crate::find::TIME_MAX;
 use crate::state::{self, Building, Generation, State};
 
-/// Resources that are read together. A description has up to 15 MB, but few have more than some KB.
+/// Resources that are read together: their heads, and those descriptions that have one row each.
 const READ_TOGETHER: usize = 32;
 
 /// Groups of resources that are read at the same time.
@@ -464,7 +464,7 @@ impl Indexer {
             reading.push(describe(&self.repository, &self.heads, self.own_types, paths).boxed());
         }
         let changes: Vec<_> = stream::iter(reading).buffer_unordered(GROUPS_AT_ONCE).try_collect().await?;
-        Ok(changes.concat())
+        Ok(changes.into_iter().flatten().collect())
     }
 
     /// Deletes generations that no search reads any more. Nothing waits for that: what fails is tried

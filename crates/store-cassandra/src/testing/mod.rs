@@ -237,6 +237,8 @@ pub fn not_permitted(what: &str) {
 }
 
 fn note_not_run(what: &str) {
+    // The list has a line for each.
+    let what = what.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     eprintln!("not run: {what}");
     if let Some(path) = std::env::var_os("PENATES_NOT_RUN") {
         let mut list = OpenOptions::new().append(true).create(true).open(path).unwrap();
