@@ -42,7 +42,9 @@ impl Files {
     /// The files of a folder, without those of folders in it.
     pub(crate) fn of_folder(&self, folder: &str) -> impl Iterator<Item = (&str, &Bytes)> {
         let prefix = format!("{folder}/");
-        self.0.iter().filter_map(move |(name, bytes)| Some((name.strip_prefix(&prefix)?, bytes)))
+        let inside = self.0.iter().filter_map(move |(name, bytes)| Some((name.strip_prefix(&prefix)?, bytes)));
+        // Another feed may read a folder in it.
+        inside.filter(|(name, _)| !name.contains('/'))
     }
 }
 

@@ -243,6 +243,13 @@ impl Plan {
             return Err(invalid("plan: connections.users_max", "at least 1"));
         }
         self.load.check()?;
+        // They arrive at once, before a warm-up is over: nobody would see that some are dropped.
+        if let Shape::Closed { users_per_worker, .. } = self.load
+            && users_per_worker > self.connections.users_max as u64
+        {
+            let message = format!("at least {users_per_worker}: so many users of a closed loop are there at once");
+            return Err(invalid("plan: connections.users_max", message));
+        }
         if let Some(fill) = &self.fill {
             fill.check()?;
             if fill.scenario.contains(['/', '\\']) {
@@ -300,6 +307,21 @@ mod tests {
             |objectives: &str| Plan::parse(&format!("objectives = [{objectives}]\n{PLAN}")).unwrap().late_from();
         let of_two = late_from(r#""p99 < 20ms", "late share at 10ms < 1%""#);
         assert_eq!((of_two, late_from("")), (Some(Duration::from_millis(10)), None));
+    }
+
+    #[test]
+    fn all_users_of_a_closed_loop_are_there_at_once() {
+        let plan = |users: u64, more: &str| {
+            let text = format!(
+                "name = \"x\"\nscenarios = [{{ scenario = \"get\" }}]\nwarm_up = \"10s\"\n{more}\n\
+                 load = {{ shape = \"closed\", users_per_worker = {users}, duration = \"60s\" }}\n"
+            );
+            Plan::parse(&text).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(plan(20_000, ""), Ok(()));
+        let refused = "plan: connections.users_max: at least 20001: so many users of a closed loop are there at once";
+        assert_eq!(plan(20_001, ""), Err(refused.to_owned()));
+        assert_eq!(plan(20_001, "connections = { users_max = 20001 }"), Ok(()));
     }
 
     #[test]

@@ -18,7 +18,8 @@ pub struct Summary {
     pub punctual: Times,
     /// The requests of each step, in the order of the scenarios and their steps.
     pub steps: Vec<StepTally>,
-    /// What went wrong, by kind, in the order of the first occurrence.
+    /// What went wrong, by kind, in the order of the first occurrence. After a hundred kinds all
+    /// further ones are `other kinds`, unless they are the generator's.
     pub errors: Vec<ErrorTally>,
     /// The share of a processor that the thread of each worker's load used until the last user had arrived
     /// (1 is one whole processor).

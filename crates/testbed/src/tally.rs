@@ -14,11 +14,17 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use jiff::Timestamp;
 use thiserror::Error;
 
-use crate::event::{Event, EventError, EventReader, Outcome, StepNames};
+use crate::event::{Event, EventError, EventReader, OF_GENERATOR, Outcome, StepNames};
+use crate::plan::Plan;
+use crate::replay::ReplayRecord;
 use crate::results::{ErrorTally, Second, StepTally, Summary, Tally, Times};
 
 /// A request that was sent later than this after it was due was late.
 pub const LATE_US: i64 = 100_000;
+/// The most kinds of errors. A server may name each error in its own way.
+const KINDS_MAX: usize = 100;
+/// The kind of all others.
+const OTHER_KINDS: &str = "other kinds";
 /// A median of fewer requests is chance: a step that is rare has none.
 const OF_MEDIAN_MIN: u64 = 10;
 
@@ -97,6 +103,14 @@ pub struct Window {
 }
 
 impl Window {
+    /// The time that counts of a run of a plan. A replay may end before the time of the plan.
+    pub fn of(plan: &Plan, started_at: Timestamp, replay: Option<&ReplayRecord>) -> Self {
+        let of_log = replay.and_then(|replay| Duration::try_from_secs_f64(replay.duration_s).ok());
+        let load = of_log.unwrap_or_else(|| plan.load.duration());
+        let duration = load.saturating_sub(plan.warm_up);
+        Self { started_at, warm_up: plan.warm_up, duration, late_from: plan.late_from() }
+    }
+
     fn quarter(&self, due_us: i64) -> Option<usize> {
         let quarter = usize::try_from(due_us * 4 / micros(self.duration).max(1)).ok()?;
         (due_us >= 0 && quarter < 4).then_some(quarter)
@@ -302,7 +316,8 @@ struct Counting<'a> {
     window: Window,
     all: Counts,
     steps: BTreeMap<(usize, usize), Counts>,
-    errors: Vec<ErrorTally>,
+    /// By kind.
+    errors: BTreeMap<String, ErrorTally>,
     /// When the first of them ended.
     first_error_us: Option<i64>,
     seconds: BTreeMap<i64, Second>,
@@ -330,7 +345,7 @@ impl<'a> Counting<'a> {
             window,
             all: Counts::new(),
             steps: BTreeMap::new(),
-            errors: Vec::new(),
+            errors: BTreeMap::new(),
             first_error_us: None,
             seconds: BTreeMap::new(),
             second: BTreeMap::new(),
@@ -405,7 +420,10 @@ impl<'a> Counting<'a> {
         self.first_error_us = Some(self.first_error_us.map_or(event.done_us, |known| known.min(event.done_us)));
         let (kind, step) = (event.outcome.text(), (event.scenario, event.step));
         let first_at_us = u64::try_from(event.due_us).unwrap_or_default();
-        match self.errors.iter_mut().find(|known| known.kind == kind) {
+        // Those of the generator decide about the verdict, and are few.
+        let has_place = self.errors.len() < KINDS_MAX || kind.starts_with(OF_GENERATOR);
+        let kind = if has_place || self.errors.contains_key(kind) { kind } else { OTHER_KINDS };
+        match self.errors.get_mut(kind) {
             Some(known) => {
                 known.count += 1;
                 // Events come in the order in which they ended, and those of a second worker by worker.
@@ -414,8 +432,8 @@ impl<'a> Counting<'a> {
                 }
             }
             None => {
-                let step = name_of(self.names, step);
-                self.errors.push(ErrorTally { kind: kind.to_owned(), step, count: 1, first_at_us });
+                let (kind, step) = (kind.to_owned(), name_of(self.names, step));
+                self.errors.insert(kind.clone(), ErrorTally { kind, step, count: 1, first_at_us });
             }
         }
     }
@@ -439,7 +457,8 @@ impl<'a> Counting<'a> {
 
     fn finish(mut self, users: &[(i64, u64)]) -> Measured {
         self.add_users(users);
-        self.errors.sort_by_key(|error| error.first_at_us);
+        let mut errors: Vec<_> = std::mem::take(&mut self.errors).into_values().collect();
+        errors.sort_by_key(|error| error.first_at_us);
         let steps = std::mem::take(&mut self.steps).into_iter().map(|((scenario, step), counts)| {
             let (name, steps) = &self.names[scenario];
             let response_us = counts.response.clone();
@@ -461,7 +480,7 @@ impl<'a> Counting<'a> {
                 steps,
                 all: self.all.finish(),
                 punctual: times(&self.punctual_us),
-                errors: self.errors,
+                errors,
                 worker_cpu_shares: Vec::new(),
             },
             quarters: self.quarters,
@@ -731,6 +750,23 @@ mod tests {
         assert_eq!(first, ("status 500", "all/two", 2, 300_000));
         assert_eq!((errors[1].kind.as_str(), errors[1].first_at_us), ("refused", 500_000));
         assert_eq!(measured.first_error_us, Some(400_000));
+    }
+
+    #[test]
+    fn a_server_that_names_each_error_in_its_own_way_has_few_kinds_and_hides_none_of_the_generator() {
+        let failed = |number: i64, kind: String| {
+            let outcome = Outcome::Failed(kind);
+            Event { outcome, ..failing(0, number * 10, number * 10 + 5) }
+        };
+        let mut events: Vec<_> = (0..1_000).map(|number| failed(number, format!("error E{number}"))).collect();
+        events.push(failed(1_000, "error E7".to_owned()));
+        events.push(failed(1_001, format!("{OF_GENERATOR}too many open files")));
+        let errors = counted(&[&events], &[]).summary.errors;
+        assert_eq!(errors.len(), KINDS_MAX + 2);
+        let of = |kind: &str| errors.iter().find(|error| error.kind == kind).map(|error| error.count);
+        assert_eq!((of("error E7"), of("error E100"), of(OTHER_KINDS)), (Some(2), None, Some(900)));
+        assert_eq!(of("generator: too many open files"), Some(1));
+        assert_eq!(errors.iter().map(|error| error.count).sum::<u64>(), 1_002);
     }
 
     #[test]

@@ -9,6 +9,8 @@ use crate::samples::{Marked, Samples};
 
 /// The most ways of a candidate.
 const SPECS_MAX: usize = 100;
+/// The most marks of a run.
+const MARKS_MAX: usize = 10_000;
 /// The most characters of a mark: a log may have anything in it.
 const WHAT_CHARS_MAX: usize = 200;
 
@@ -35,6 +37,46 @@ pub struct MarkSpec {
     pub what: Option<String>,
     /// The file of `log`; the candidate's own log unless set.
     pub file: Option<String>,
+}
+
+/// Marks that are bounded while a load runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Marks {
+    all: Vec<Marked>,
+    left_out: u64,
+}
+
+impl Marks {
+    /// Adds a mark, if there is a place.
+    pub fn add(&mut self, mark: Marked) {
+        match self.all.len() < MARKS_MAX {
+            true => self.all.push(mark),
+            false => self.left_out += 1,
+        }
+    }
+
+    /// These, further ones and those of the events of the plan, in the order of their instants.
+    /// Events are few, and all of them have a place. Of the others the first ones are kept, and one
+    /// more mark says how many are not.
+    pub fn with(mut self, further: Vec<Marked>, events: Vec<Marked>) -> Vec<Marked> {
+        self.all.extend(further);
+        sort(&mut self.all);
+        let places = MARKS_MAX.saturating_sub(events.len());
+        if self.left_out > 0 || self.all.len() > places {
+            let kept = self.all.len().min(places.saturating_sub(1));
+            let left_out = self.left_out + (self.all.len() - kept) as u64;
+            self.all.truncate(kept);
+            let at_s = self.all.last().map_or(0.0, |mark| mark.at_s);
+            self.all.push(Marked { at_s, what: format!("{left_out} more marks are not kept") });
+        }
+        self.all.extend(events);
+        sort(&mut self.all);
+        self.all
+    }
+}
+
+fn sort(marks: &mut [Marked]) {
+    marks.sort_by(|one, other| one.at_s.total_cmp(&other.at_s));
 }
 
 /// A pattern for the lines of a log.
@@ -192,6 +234,23 @@ mod tests {
         };
         let mark = |at_s, what: &str| Marked { at_s, what: what.to_owned() };
         assert_eq!(of_counters(&specs, &samples), [mark(1.0, "flush"), mark(3.0, "flush × 3")]);
+    }
+
+    #[test]
+    fn a_run_has_so_many_marks_at_most_whatever_they_come_from_and_all_of_its_events() {
+        let mark = |at_s: usize| Marked { at_s: at_s as f64, what: "flush".to_owned() };
+        let event = Marked { at_s: 50_000.5, what: "add-node".to_owned() };
+        let mut seen = Marks::default();
+        (0..MARKS_MAX + 5).for_each(|at_s| seen.add(mark(2 * at_s)));
+        // A counter grows each second of a day.
+        let all = seen.with((0..86_400).map(mark).collect(), vec![event.clone()]);
+        assert_eq!((all.len(), all.last()), (MARKS_MAX, Some(&event)));
+        // The first ones are kept. Both have one in each even second.
+        assert_eq!(all[..4], [mark(0), mark(0), mark(1), mark(2)]);
+        let left_out = 86_400 + MARKS_MAX + 5 - (MARKS_MAX - 2);
+        assert_eq!(all[MARKS_MAX - 2].what, format!("{left_out} more marks are not kept"));
+        let few = Marks::default().with(vec![mark(3), mark(1)], vec![event.clone()]);
+        assert_eq!(few, [mark(1), mark(3), event]);
     }
 
     #[test]

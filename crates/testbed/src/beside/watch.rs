@@ -8,7 +8,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::follow::Follower;
 use super::jolokia::Jolokia;
 use super::log::seconds_since;
-use super::marks::MarkSpec;
+use super::marks::{MarkSpec, Marks};
 use crate::candidate::RunningCandidate;
 use crate::samples::Marked;
 
@@ -16,37 +16,19 @@ use crate::samples::Marked;
 const LOG_INTERVAL: Duration = Duration::from_millis(100);
 /// From look to look at MBeans, in looks at logs.
 const JOLOKIA_EVERY: u32 = 10;
-/// The most marks of a run.
-const MARKS_MAX: usize = 10_000;
-
-/// Marks that are bounded.
-struct Marks {
-    start: Instant,
-    all: Vec<Marked>,
-    left_out: u64,
-}
-
-impl Marks {
-    fn add(&mut self, what: String) {
-        if self.all.len() == MARKS_MAX {
-            self.left_out += 1;
-            return;
-        }
-        self.all.push(Marked { at_s: seconds_since(self.start), what });
-    }
-}
 
 /// Looks for the marks of a candidate until `is_over` becomes true. Their instants are those at which
 /// they are seen, a tenth of a second after they are written at most.
-pub async fn watch(candidate: &RunningCandidate, start: Instant, mut is_over: watch::Receiver<bool>) -> Vec<Marked> {
+pub(crate) async fn watch(candidate: &RunningCandidate, start: Instant, mut is_over: watch::Receiver<bool>) -> Marks {
     let specs = candidate.marks();
     let mut followers: Vec<_> = specs.iter().filter_map(|spec| follower(spec, candidate)).collect();
     let addresses = specs.iter().filter_map(|spec| spec.jolokia.as_ref());
     let mut nodes: Vec<_> = addresses.filter_map(|url| Jolokia::new(&candidate.filled(url)).ok()).collect();
-    let mut marks = Marks { start, all: Vec::new(), left_out: 0 };
+    let mut marks = Marks::default();
     if followers.is_empty() && nodes.is_empty() {
-        return marks.all;
+        return marks;
     }
+    let mark = |what: String| Marked { at_s: seconds_since(start), what };
     let mut ticks = interval(LOG_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut look = 0_u32;
@@ -63,28 +45,22 @@ pub async fn watch(candidate: &RunningCandidate, start: Instant, mut is_over: wa
         });
         let Ok((given_back, found)) = read.await else { break };
         followers = given_back;
-        found.into_iter().for_each(|what| marks.add(what));
+        found.into_iter().for_each(|what| marks.add(mark(what)));
         if look.is_multiple_of(JOLOKIA_EVERY) || is_last {
             for node in &mut nodes {
-                node.read().await.into_iter().for_each(|what| marks.add(what));
+                node.read().await.into_iter().for_each(|what| marks.add(mark(what)));
             }
         }
         look = look.wrapping_add(1);
         if is_last {
             let skipped: u64 = followers.iter().map(Follower::skipped_bytes).sum();
             if skipped > 0 {
-                marks.add(format!("{skipped} bytes of logs grew too fast to be read"));
+                marks.add(mark(format!("{skipped} bytes of logs grew too fast to be read")));
             }
             break;
         }
     }
-    if marks.left_out > 0 {
-        let what = format!("{} more marks are not kept", marks.left_out);
-        marks.all.pop();
-        marks.left_out = 0;
-        marks.add(what);
-    }
-    marks.all
+    marks
 }
 
 fn follower(spec: &MarkSpec, candidate: &RunningCandidate) -> Option<Follower> {

@@ -28,6 +28,7 @@ impl Coordinator<'_> {
             keys: keys.clone(),
             speed: *speed,
             seconds: duration.as_secs_f64(),
+            warm_up_s: self.inputs.plan.warm_up.as_secs_f64(),
             methods: methods.clone(),
         };
         let parts: Vec<_> = (0..workers).map(|worker| self.folder.join(format!("part-{worker:03}"))).collect();

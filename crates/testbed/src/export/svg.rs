@@ -34,11 +34,11 @@ pub(super) fn drawn(
     Ok(svg)
 }
 
-/// A line of a chart.
-struct Line<'a> {
+/// A line of a chart. It is broken where a second has no value.
+struct Line {
     name: &'static str,
     colour: RGBColor,
-    value: &'a dyn Fn(&Second) -> f64,
+    value: fn(&Second) -> Option<f64>,
 }
 
 /// Requests that were due and done in each second, and those that were not done.
@@ -47,31 +47,42 @@ struct Line<'a> {
 /// It cannot be drawn.
 pub fn requests(title: &str, seconds: &[Second]) -> Result<String, DrawError> {
     let lines = [
-        Line { name: "due", colour: palette::GREY, value: &|second| second.due as f64 },
-        Line { name: "done", colour: palette::BLUE, value: &|second| second.done as f64 },
+        Line { name: "due", colour: palette::GREY, value: |second| Some(second.due as f64) },
+        Line { name: "done", colour: palette::BLUE, value: |second| Some(second.done as f64) },
         Line {
             name: "failed or refused",
             colour: palette::VERMILION,
-            value: &|second| (second.failed + second.refused + second.timed_out) as f64,
+            value: |second| Some((second.failed + second.refused + second.timed_out) as f64),
         },
     ];
     draw(title, "requests per second", seconds, &lines)
 }
 
-/// Response times of each second by percentile.
+/// Response times of each second by percentile. A second in which nothing was done has none.
 ///
 /// # Errors
 /// It cannot be drawn.
 pub fn durations(title: &str, seconds: &[Second]) -> Result<String, DrawError> {
     let lines = [
-        Line { name: "median", colour: palette::GREEN, value: &|second| second.p50_ms },
-        Line { name: "90 %", colour: palette::BLUE, value: &|second| second.p90_ms },
-        Line { name: "99 %", colour: palette::VERMILION, value: &|second| second.p99_ms },
+        Line { name: "median", colour: palette::GREEN, value: |second| (second.done > 0).then_some(second.p50_ms) },
+        Line { name: "90 %", colour: palette::BLUE, value: |second| (second.done > 0).then_some(second.p90_ms) },
+        Line { name: "99 %", colour: palette::VERMILION, value: |second| (second.done > 0).then_some(second.p99_ms) },
     ];
     draw(title, "response time in ms", seconds, &lines)
 }
 
-fn draw(title: &str, label: &str, seconds: &[Second], lines: &[Line<'_>]) -> Result<String, DrawError> {
+impl Line {
+    /// The values of neighbouring seconds that have one, by second.
+    fn parts(&self, seconds: &[Second]) -> Vec<Vec<(f64, f64)>> {
+        let of_part = |part: &[Second]| -> Vec<_> {
+            part.iter().filter_map(|second| Some((second.at_s as f64, (self.value)(second)?))).collect()
+        };
+        let parts = seconds.split(|second| (self.value)(second).is_none());
+        parts.filter(|part| !part.is_empty()).map(of_part).collect()
+    }
+}
+
+fn draw(title: &str, label: &str, seconds: &[Second], lines: &[Line]) -> Result<String, DrawError> {
     drawn(SIZE, |area| draw_on(area, title, label, seconds, lines))
 }
 
@@ -80,9 +91,9 @@ fn draw_on<'a>(
     title: &str,
     label: &str,
     seconds: &[Second],
-    lines: &[Line<'_>],
+    lines: &[Line],
 ) -> Result<(), Failure<'a>> {
-    let values = lines.iter().flat_map(|line| seconds.iter().map(line.value));
+    let values = lines.iter().flat_map(|line| seconds.iter().filter_map(line.value));
     let top = values.fold(1e-3, f64::max) * 1.05;
     let mut chart = ChartBuilder::on(area)
         .caption(title, FONT)
@@ -99,10 +110,12 @@ fn draw_on<'a>(
         .bold_line_style(RGBColor(225, 225, 225))
         .draw()?;
     for line in lines {
-        let dots = seconds.iter().map(|second| (second.at_s as f64, (line.value)(second)));
         let colour = line.colour;
+        // A value without neighbours is no line.
+        let (alone, parts): (Vec<_>, Vec<_>) = line.parts(seconds).into_iter().partition(|part| part.len() == 1);
+        chart.draw_series(alone.into_iter().flatten().map(|dot| Circle::new(dot, 1, colour.filled())))?;
         chart
-            .draw_series(LineSeries::new(dots, colour.stroke_width(2)))?
+            .draw_series(parts.into_iter().map(|part| PathElement::new(part, colour.stroke_width(2))))?
             .label(line.name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)));
     }
@@ -128,5 +141,20 @@ mod tests {
         assert_eq!(svg.matches("stroke-width=\"2\"").count(), 6, "three lines, and three keys of the legend");
         assert!(svg.contains("&lt;b&gt; &amp; c") && !svg.contains("<b>"), "{svg}");
         assert!(durations("nothing", &[]).unwrap().starts_with("<svg"));
+    }
+
+    #[test]
+    fn the_line_of_durations_is_broken_where_nothing_was_done() {
+        let second = |at_s: i64| {
+            // In five seconds the server answers in one only.
+            let done = if (3..8).contains(&at_s) && at_s != 6 { 0 } else { 10 };
+            let [p50_ms, p90_ms, p99_ms] = if done > 0 { [2.0, 3.0, 4.0] } else { [0.0; 3] };
+            Second { at_s, due: 10, done, p50_ms, p90_ms, p99_ms, ..Second::default() }
+        };
+        let seconds: Vec<_> = (0..12).map(second).collect();
+        let svg = durations("a run", &seconds).unwrap();
+        // Two parts of each of three lines and a dot between them, and three keys of the legend.
+        assert_eq!(svg.matches("stroke-width=\"2\"").count(), 3 * 2 + 3, "{svg}");
+        assert_eq!(svg.matches("<circle").count(), 3, "{svg}");
     }
 }

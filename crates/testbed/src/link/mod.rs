@@ -6,13 +6,16 @@
 
 mod line;
 
+use std::future::poll_fn;
 use std::io::{Error, Result};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,10 +23,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::plan::{PlanError, invalid};
+use crate::worker::failure::exhausted;
 use line::Line;
 
 /// The greatest number of bytes in one piece.
 const PIECE_BYTES: usize = 64 << 10;
+/// How long it waits if no connection can be accepted.
+const AFTER_FAILURE: Duration = Duration::from_millis(10);
 
 /// The greatest rate of a link in a plan.
 const MBIT_PER_S_MAX: u64 = 100_000;
@@ -82,9 +88,28 @@ impl std::fmt::Display for Link {
     }
 }
 
+/// What this machine had no more of when a proxy needed it: files, ports or memory for connections.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lack(Arc<Mutex<Option<&'static str>>>);
+
+impl Lack {
+    /// Keeps why there was no connection, if that is no fault of the server.
+    pub fn note(&self, error: &Error) {
+        if let Some(what) = exhausted(error) {
+            *self.0.lock() = Some(what);
+        }
+    }
+
+    /// What there was no more of since this was asked last.
+    pub fn take(&self) -> Option<&'static str> {
+        self.0.lock().take()
+    }
+}
+
 /// A running proxy. It ends when the value is dropped.
 pub struct Proxy {
     address: SocketAddr,
+    lack: Lack,
     accepting: JoinHandle<()>,
 }
 
@@ -92,16 +117,10 @@ impl Proxy {
     /// Listens on a free port of loopback and passes everything on to `to`.
     pub async fn start(link: Link, to: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
-        let accepting = tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(async move {
-                    // Both ends of a broken connection notice it.
-                    let _ = connect(link, client, to).await;
-                });
-            }
-        });
-        Ok(Self { address, accepting })
+        let (address, lack) = (listener.local_addr()?, Lack::default());
+        let accept = move |context: &mut Context<'_>| listener.poll_accept(context);
+        let accepting = tokio::spawn(accept_all(accept, link, to, lack.clone()));
+        Ok(Self { address, lack, accepting })
     }
 
     /// Its address.
@@ -119,6 +138,7 @@ impl Drop for Proxy {
 /// A proxy on a thread of its own. It ends when the value is dropped.
 pub(crate) struct ProxyThread {
     address: SocketAddr,
+    lack: Lack,
     _end: oneshot::Sender<()>,
 }
 
@@ -131,26 +151,57 @@ impl ProxyThread {
         thread::spawn(move || {
             runtime.block_on(async move {
                 let proxy = Proxy::start(link, to).await;
+                let started = proxy.as_ref().map(|proxy| (proxy.address(), proxy.lack.clone()));
                 // Whoever waits for the address is there.
-                let _ = tell.send(proxy.as_ref().map(Proxy::address).map_err(|error| error.kind()));
+                let _ = tell.send(started.map_err(|error| error.kind()));
                 // Nothing is sent: the value is dropped.
                 let _ = ended.await;
             });
         });
-        let address = told.recv().map_err(Error::other)?.map_err(Error::from)?;
-        Ok(Self { address, _end: end })
+        let (address, lack) = told.recv().map_err(Error::other)?.map_err(Error::from)?;
+        Ok(Self { address, lack, _end: end })
     }
 
     /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// What it lacks.
+    pub fn lack(&self) -> Lack {
+        self.lack.clone()
+    }
 }
 
-async fn connect(link: Link, client: TcpStream, to: SocketAddr) -> Result<()> {
+/// Accepts connections for ever, and passes each on to `to`.
+async fn accept_all(
+    mut accept: impl FnMut(&mut Context<'_>) -> Poll<Result<(TcpStream, SocketAddr)>>,
+    link: Link,
+    to: SocketAddr,
+    lack: Lack,
+) {
+    loop {
+        match poll_fn(&mut accept).await {
+            Ok((client, _)) => {
+                let lack = lack.clone();
+                tokio::spawn(async move {
+                    // Both ends of a broken connection notice it.
+                    let _ = connect(link, client, to, &lack).await;
+                });
+            }
+            // A client that has gone, or more connections than files for a moment.
+            Err(error) => {
+                lack.note(&error);
+                tokio::time::sleep(AFTER_FAILURE).await;
+            }
+        }
+    }
+}
+
+async fn connect(link: Link, client: TcpStream, to: SocketAddr, lack: &Lack) -> Result<()> {
     // A connection takes one round trip; loopback made this one at once.
     tokio::time::sleep(Duration::from_millis(link.round_trip_ms)).await;
-    let server = TcpStream::connect(to).await?;
+    let server = TcpStream::connect(to).await.inspect_err(|error| lack.note(error))?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();
@@ -218,7 +269,27 @@ async fn wait_until(instant: Instant) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use rustix::io::Errno;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_proxy_without_files_for_a_moment_keeps_that_and_accepts_again() {
+        let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let (to, address) = (server.local_addr().unwrap(), listener.local_addr().unwrap());
+        let mut has_files = false;
+        let accept = move |context: &mut Context<'_>| match std::mem::replace(&mut has_files, true) {
+            true => listener.poll_accept(context),
+            false => Poll::Ready(Err(Error::from(Errno::MFILE))),
+        };
+        let (lack, link) = (Lack::default(), Link { mbit_per_s: None, round_trip_ms: 1 });
+        let accepting = tokio::spawn(accept_all(accept, link, to, lack.clone()));
+        let _client = TcpStream::connect(address).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(30), server.accept()).await.unwrap().unwrap();
+        assert_eq!((lack.take(), lack.take()), (Some("too many open files"), None));
+        accepting.abort();
+    }
 
     #[tokio::test]
     async fn bytes_pass_a_proxy_unchanged_in_both_directions() {

@@ -43,8 +43,10 @@ pub(crate) struct Replay {
     pub keys: Keys,
     /// So many times as fast as it was recorded.
     pub speed: f64,
-    /// How long the replay takes, in seconds.
+    /// How long the replay takes at most, in seconds.
     pub seconds: f64,
+    /// How long the warm-up is, in seconds.
+    pub warm_up_s: f64,
     /// The methods that are replayed.
     pub methods: Vec<String>,
 }
@@ -67,6 +69,9 @@ pub struct ReplayRecord {
     pub out_of_order: u64,
     /// Whether the log goes on after what is replayed.
     pub is_cut: bool,
+    /// How long the replay takes, in seconds: until its last request, and the mean distance of its
+    /// requests longer. 0 in records of older programs.
+    pub duration_s: f64,
 }
 
 /// Why a log cannot be replayed.

@@ -48,6 +48,8 @@ struct Splitting<'a, W: Write> {
     at_us: i64,
     held: Vec<(&'static str, String)>,
     held_bytes: usize,
+    /// The instant of the last request that was written, since the beginning of the replay.
+    last_us: u64,
 }
 
 impl<'a, W: Write> Splitting<'a, W> {
@@ -60,6 +62,7 @@ impl<'a, W: Write> Splitting<'a, W> {
             at_us: i64::MIN,
             held: Vec::new(),
             held_bytes: 0,
+            last_us: 0,
         }
     }
 
@@ -157,6 +160,7 @@ impl<'a, W: Write> Splitting<'a, W> {
             }
             let part = (self.record.requests % self.parts.len().max(1) as u64) as usize;
             self.record.requests += 1;
+            self.last_us = after_us;
             let Some(part) = self.parts.get_mut(part) else { break };
             writeln!(part, "{after_us} {method} {target}")
                 .map_err(|error| ReplayError::Io { path: self.replay.path.clone(), error })?;
@@ -169,11 +173,29 @@ impl<'a, W: Write> Splitting<'a, W> {
         for part in &mut self.parts {
             part.flush().map_err(|error| ReplayError::Io { path: self.replay.path.clone(), error })?;
         }
-        match (self.record.requests, &self.record.first_unreadable) {
+        self.record.duration_s = self.duration_s();
+        let ReplayRecord { requests, duration_s, .. } = self.record;
+        match (requests, &self.record.first_unreadable) {
             (0, Some(why)) => Err(self.wrong(format!("it has no request that can be replayed; {why}"))),
             (0, None) => Err(self.wrong("it has no request that can be replayed")),
+            // Nothing of it would count.
+            _ if duration_s <= self.replay.warm_up_s => {
+                Err(self.wrong(format!("its replay takes {duration_s:.3} s, which is no longer than the warm-up")))
+            }
             _ => Ok(self.record),
         }
+    }
+
+    /// How long the replay takes. A log that ends early ends it. The last request stands for as long
+    /// a time as the others do on average, so that the rate is that of the log.
+    fn duration_s(&self) -> f64 {
+        let requests = self.record.requests as f64;
+        // One instant has no length.
+        if self.record.is_cut || self.record.requests < 2 || self.last_us == 0 {
+            return self.replay.seconds;
+        }
+        let all_us = self.last_us as f64 * requests / (requests - 1.0);
+        (all_us / 1e6).min(self.replay.seconds)
     }
 }
 
@@ -200,7 +222,7 @@ mod tests {
 
     fn replay(speed: f64, seconds: f64) -> Replay {
         let (path, format, keys) = ("access.log".into(), LogFormat::Common, Keys::default());
-        Replay { path, format, keys, speed, seconds, methods: safe_methods() }
+        Replay { path, format, keys, speed, seconds, warm_up_s: 0.0, methods: safe_methods() }
     }
 
     fn line(second: u32, request: &str) -> String {
@@ -221,8 +243,15 @@ mod tests {
             [line(10, "GET /a"), line(10, "GET /b"), line(10, "POST /c"), line(13, "HEAD /d"), line(12, "GET /e")];
         let (parts, record) = parts(&replay(2.0, 60.0), log.concat().as_bytes()).unwrap();
         assert_eq!(parts, ["0 GET /a\n1500000 HEAD /d\n", "250000 GET /b\n1750000 GET /e\n"]);
-        let wanted =
-            ReplayRecord { lines: 5, requests: 4, other_methods: 1, out_of_order: 1, ..ReplayRecord::default() };
+        let wanted = ReplayRecord {
+            lines: 5,
+            requests: 4,
+            other_methods: 1,
+            out_of_order: 1,
+            // The last of the four is due after 1.75 s.
+            duration_s: 1_750_000.0 * 4.0 / 3.0 / 1e6,
+            ..ReplayRecord::default()
+        };
         assert_eq!(record, wanted);
     }
 
@@ -230,7 +259,21 @@ mod tests {
     fn a_log_is_cut_where_the_load_ends() {
         let log: String = (10..60).map(|second| line(second, "GET /a")).collect();
         let (_, record) = parts(&replay(1.0, 5.0), log.as_bytes()).unwrap();
-        assert_eq!((record.requests, record.is_cut, record.lines), (5, true, 6));
+        assert_eq!((record.requests, record.is_cut, record.lines, record.duration_s), (5, true, 6, 5.0));
+    }
+
+    #[test]
+    fn a_log_that_ends_early_ends_the_replay_and_is_longer_than_the_warm_up() {
+        let log: String = (10..14).map(|second| line(second, "GET /a")).collect();
+        let (_, record) = parts(&replay(1.0, 60.0), log.as_bytes()).unwrap();
+        assert_eq!((record.requests, record.is_cut, record.duration_s), (4, false, 4.0));
+        let warmed_up = |warm_up_s: f64| parts(&Replay { warm_up_s, ..replay(1.0, 60.0) }, log.as_bytes());
+        assert!(warmed_up(3.9).is_ok());
+        let Err(error) = warmed_up(4.0) else { panic!("nothing of it would count") };
+        assert!(error.to_string().contains("takes 4.000 s, which is no longer than the warm-up"), "{error}");
+        // The requests of one instant last no time.
+        let (_, record) = parts(&replay(1.0, 60.0), line(10, "GET /a").as_bytes()).unwrap();
+        assert_eq!(record.duration_s, 60.0);
     }
 
     #[test]

@@ -9,7 +9,8 @@ use super::watching::Sampled;
 use super::work::Work;
 use super::{Filed, Runner, RunnerError};
 use crate::archive::{ArchiveError, Outcome, RunWriter, marks_csv, seconds_csv, write_file};
-use crate::beside::{EventRecord, FillRecord, Lengths, LogExcerpt, marks};
+use crate::beside::marks::{self, Marks};
+use crate::beside::{EventRecord, FillRecord, Lengths, LogExcerpt};
 use crate::candidate::RunningCandidate;
 use crate::coordinator::Collected;
 use crate::export;
@@ -17,7 +18,6 @@ use crate::export::late::LateChart;
 use crate::record::RunRecord;
 use crate::report;
 use crate::results::Verdict;
-use crate::samples::Marked;
 use crate::saturation::{self, Saturation};
 use crate::scenario::Scenario;
 use crate::tally::{self, Window};
@@ -32,7 +32,7 @@ pub(super) struct Monitored {
     pub sampled: Option<Sampled>,
     /// By the monitors on other machines.
     pub elsewhere: Vec<Sampled>,
-    pub marks: Vec<Marked>,
+    pub marks: Marks,
     /// How long the candidate's log was, and when.
     pub log_lengths: Lengths,
 }
@@ -61,22 +61,18 @@ impl Runner<'_> {
         work: &Work,
         record: RunRecord,
         collected: &Collected,
-        Monitored { sampled, elsewhere, mut marks, log_lengths }: Monitored,
+        Monitored { sampled, elsewhere, marks, log_lengths }: Monitored,
         void: Vec<String>,
     ) -> Result<Filed, RunnerError> {
         let plan = &self.inputs.plan;
-        if let (Some(sampled), Some(running)) = (&sampled, &work.running) {
-            marks.extend(marks::of_counters(running.marks(), &sampled.samples));
-        }
-        marks.extend(record.beside.events.iter().flat_map(EventRecord::marks));
-        marks.sort_by(|one, other| one.at_s.total_cmp(&other.at_s));
-        let names = work.scenarios.iter().map(Scenario::names).collect();
-        let window = Window {
-            started_at: record.started_at,
-            warm_up: plan.warm_up,
-            duration: plan.load.duration() - plan.warm_up,
-            late_from: plan.late_from(),
+        let of_counters = match (&sampled, &work.running) {
+            (Some(sampled), Some(running)) => marks::of_counters(running.marks(), &sampled.samples),
+            _ => Vec::new(),
         };
+        let of_events = record.beside.events.iter().flat_map(EventRecord::marks).collect();
+        let marks = marks.with(of_counters, of_events);
+        let names = work.scenarios.iter().map(Scenario::names).collect();
+        let window = Window::of(plan, record.started_at, collected.replay.as_ref());
         // What a lost worker has left is no file that could be read.
         let events: &[PathBuf] = if collected.lost.is_none() { &collected.events } else { &[] };
         let latencies = work.folder.path().join("latencies.hlog");

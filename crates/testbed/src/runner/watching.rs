@@ -12,11 +12,12 @@ use tokio::time::Instant;
 use super::work::Work;
 use super::{Measured, Runner, RunnerError};
 use crate::archive::CANDIDATE;
+use crate::beside::marks::Marks;
 use crate::beside::{self, EventRecord, Lengths, LogExcerpt};
 use crate::coordinator::{Collected, Coordinator, RunError, WorkerPlace};
 use crate::monitor::{self, CgroupWatch, MetricsSource, MonitorError, ShippedLog, Watch, Watcher};
 use crate::record::{Machine, WorkerRecord};
-use crate::samples::{Marked, Samples};
+use crate::samples::Samples;
 
 /// From sample to sample of the monitor.
 const MONITOR_INTERVAL: Duration = Duration::from_secs(1);
@@ -64,7 +65,7 @@ pub(super) struct Seen {
     pub elsewhere: Vec<Result<Sampled, String>>,
     pub watchers: Vec<Watcher>,
     pub events: Vec<EventRecord>,
-    pub marks: Vec<Marked>,
+    pub marks: Marks,
     /// How long the candidate's log was, and when.
     pub log_lengths: Lengths,
 }

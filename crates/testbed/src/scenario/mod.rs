@@ -267,6 +267,21 @@ mod tests {
     }
 
     #[test]
+    fn a_method_that_is_a_value_is_sent_as_it_is() {
+        let text = r#"
+            feeds = [{ name = "verb", kind = "choice", values = ["PATCH"] }]
+            [[steps]]
+            name = "change"
+            method = "${verb}"
+            path = "/"
+        "#;
+        let scenario = Scenario::new(ScenarioSpec::parse("test", text).unwrap(), &Files::default()).unwrap();
+        let values = scenario.draw(0, 0, 1, 0);
+        let Outgoing::Http(request) = values.request(&scenario.steps[0]) else { panic!("it is a command") };
+        assert_eq!(request.method, "PATCH");
+    }
+
+    #[test]
     fn an_error_names_the_step() {
         let error = |from: &str, to: &str| {
             let text = SCENARIO.replace(from, to);

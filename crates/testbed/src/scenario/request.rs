@@ -22,8 +22,8 @@ pub enum Outgoing<'a> {
 /// A request over HTTP.
 #[derive(Debug)]
 pub struct HttpRequest<'a> {
-    /// Its method.
-    pub method: &'a Method,
+    /// Its method. One that is a value may be none.
+    pub method: Cow<'a, str>,
     /// Its path, or an absolute address.
     pub path: Cow<'a, str>,
     /// Its header fields.
@@ -39,15 +39,12 @@ pub(super) enum RequestTemplate {
     Command(Vec<Template>),
 }
 
-/// A method, which may be that of an access log.
+/// A method, which may be a value.
 #[derive(Clone, Debug)]
 pub(super) enum Verb {
     Fixed(Method),
     Value(Template),
 }
-
-/// The methods that a value may name.
-static METHODS: [Method; 5] = [Method::GET, Method::HEAD, Method::OPTIONS, Method::DELETE, Method::POST];
 
 impl Verb {
     fn new(method: &str, names: &Names) -> Result<Self, String> {
@@ -57,13 +54,10 @@ impl Verb {
         method.parse().map(Self::Fixed).map_err(|_| format!("method: `{method}` is no method"))
     }
 
-    fn filled(&self, values: &[String]) -> &Method {
+    fn filled(&self, values: &[String]) -> Cow<'_, str> {
         match self {
-            Self::Fixed(method) => method,
-            Self::Value(value) => {
-                let name = value.filled(values);
-                METHODS.iter().find(|method| method.as_str() == name).unwrap_or(&METHODS[0])
-            }
+            Self::Fixed(method) => Cow::Borrowed(method.as_str()),
+            Self::Value(value) => value.filled(values),
         }
     }
 }

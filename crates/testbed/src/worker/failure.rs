@@ -9,6 +9,16 @@ use thiserror::Error;
 use crate::event::{OF_GENERATOR, Outcome};
 use crate::tls;
 
+/// What this machine has no more of, if there is no connection for that.
+pub(crate) fn exhausted(error: &io::Error) -> Option<&'static str> {
+    match Errno::from_io_error(error)? {
+        Errno::MFILE | Errno::NFILE => Some("too many open files"),
+        Errno::ADDRNOTAVAIL => Some("no port is free"),
+        Errno::NOBUFS | Errno::NOMEM => Some("no memory for connections"),
+        _ => None,
+    }
+}
+
 /// How a request failed.
 #[derive(Debug, Error)]
 pub enum Failure {
@@ -29,8 +39,8 @@ impl Failure {
         match error.kind() {
             ErrorKind::ConnectionRefused => Self::Other("connection refused".to_owned()),
             ErrorKind::TimedOut => Self::TimeOut,
-            _ => match Self::of_generator(&error) {
-                Some(own) => own,
+            _ => match exhausted(&error) {
+                Some(what) => Self::of_generator(what),
                 None => Self::Other(format!("connect: {}", error.kind())),
             },
         }
@@ -45,14 +55,8 @@ impl Failure {
     }
 
     /// This machine has no more to give.
-    fn of_generator(error: &io::Error) -> Option<Self> {
-        let what = match Errno::from_io_error(error)? {
-            Errno::MFILE | Errno::NFILE => "too many open files",
-            Errno::ADDRNOTAVAIL => "no port is free",
-            Errno::NOBUFS | Errno::NOMEM => "no memory for connections",
-            _ => return None,
-        };
-        Some(Self::Other(format!("{OF_GENERATOR}{what}")))
+    pub(crate) fn of_generator(what: &str) -> Self {
+        Self::Other(format!("{OF_GENERATOR}{what}"))
     }
 
     /// A request or its response broke.

@@ -33,8 +33,7 @@ pub fn measure(inputs: &Inputs, reach: &Reach) -> Result<(Measured, Duration), W
     let (started_at, runtime) = (Timestamp::now(), runtime()?);
     let took = LocalSet::new().block_on(&runtime, prepared.make())?;
     let names = prepared.scenarios.iter().map(Scenario::names).collect();
-    let (warm_up, duration) = (plan.warm_up, plan.load.duration() - plan.warm_up);
-    let window = Window { started_at, warm_up, duration, late_from: plan.late_from() };
+    let window = Window::of(&plan, started_at, None);
     Ok((tally::count(&[prepared.events()], &names, window, &[], &mut std::io::sink())?, took))
 }
 

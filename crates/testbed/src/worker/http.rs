@@ -60,7 +60,7 @@ pub fn request(
         Http::One => path.to_owned(),
         Http::Two => format!("{scheme}://{}{path}", String::from_utf8_lossy(target.host.as_bytes())),
     };
-    let mut built = Request::builder().method(request.method).uri(uri);
+    let mut built = Request::builder().method(&*request.method).uri(uri);
     if let Some(headers) = built.headers_mut() {
         if version == Http::One {
             headers.insert(HOST, target.host.clone());
@@ -192,5 +192,21 @@ mod tests {
         assert_eq!(resolved("?c"), "/rest/letters/1?c");
         assert_eq!(resolved("http://elsewhere.example/rest/y"), "/rest/y");
         assert!(path("", "/").is_err());
+    }
+
+    #[test]
+    fn a_method_that_is_none_cannot_be_sent_and_is_no_other_one() {
+        let target = Target::of_url("http://127.0.0.1").unwrap();
+        let built = |method: &'static str| {
+            let outgoing =
+                HttpRequest { method: method.into(), path: "/".into(), headers: Vec::new(), body: Bytes::new() };
+            request(&outgoing, "/", Http::One, &target, &[])
+        };
+        for method in ["PUT", "REPORT"] {
+            assert_eq!(built(method).unwrap().method().as_str(), method);
+        }
+        for wrong in ["", "PU T"] {
+            assert_eq!(built(wrong).unwrap_err().to_string(), "a request that cannot be sent", "{wrong:?}");
+        }
     }
 }

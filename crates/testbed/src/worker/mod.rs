@@ -198,7 +198,7 @@ struct Prepared {
     /// For its files.
     folder: tempfile::TempDir,
     /// The link to the candidate, if it is a longer one.
-    _link: Option<ProxyThread>,
+    link: Option<ProxyThread>,
 }
 
 impl Prepared {
@@ -229,7 +229,7 @@ impl Prepared {
         let origin = origin(url);
         let connector = Connector::new(target, tls, headers, inputs.plan.connections.clone());
         let folder = tempfile::tempdir()?;
-        Ok(Self { inputs, worker: job.worker, connector, scenarios, origin, folder, _link: link })
+        Ok(Self { inputs, worker: job.worker, connector, scenarios, origin, folder, link })
     }
 
     /// Where its part of an access log is.
@@ -266,6 +266,7 @@ impl Prepared {
             seed: plan.seed,
             users: 0,
             origin: self.origin.clone(),
+            link: self.link.as_ref().map(ProxyThread::lack),
             comparisons: Semaphore::new(COMPARISONS),
         });
         shared.log.count(|progress| progress.is_fill = true);
@@ -311,6 +312,7 @@ impl Prepared {
             seed: plan.seed,
             users: plan.load.closed_users(plan.workers),
             origin: self.origin.clone(),
+            link: self.link.as_ref().map(ProxyThread::lack),
             comparisons: Semaphore::new(COMPARISONS),
         });
         Ok(Generator { plan: plan.clone(), worker: self.worker, shared, arrivals, load_share: Rc::default() })

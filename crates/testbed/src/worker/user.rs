@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::log::Log;
 use crate::event::{Event, Outcome};
 use crate::graph::Comparison;
+use crate::link::Lack;
 use crate::replay::Entry;
 use crate::scenario::{Answer, Scenario, UserValues};
 
@@ -40,6 +41,8 @@ pub struct Shared {
     pub users: u64,
     /// The scheme and the host of the candidate.
     pub origin: String,
+    /// What a longer link to the candidate lacks, if there is one.
+    pub link: Option<Lack>,
     /// Places for comparisons of graphs.
     pub comparisons: Semaphore,
 }
@@ -114,6 +117,10 @@ impl User {
                     Ok(Err(failure)) => failure.outcome(),
                     Err(_) => Outcome::TimeOut,
                 };
+                // To this request the link looks like the candidate.
+                if let Some(what) = shared.link.as_ref().and_then(Lack::take) {
+                    event.outcome = Failure::of_generator(what).outcome();
+                }
                 due = Instant::now();
                 let goes_on = event.outcome == Outcome::Done;
                 shared.log.add(event);
@@ -220,18 +227,22 @@ async fn compared(comparison: Comparison, shared: &Shared) -> Outcome {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::fs::File;
+
+    use rustix::io::Errno;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::task::LocalSet;
 
     use super::super::target::Target;
     use super::*;
+    use crate::event::EventReader;
     use crate::inputs::Files;
     use crate::plan::Connections;
     use crate::scenario::ScenarioSpec;
 
     /// A user of a server that answers one request with four bytes. They are not what the step wants.
-    async fn user(folder: &std::path::Path) -> User {
+    async fn user(folder: &std::path::Path, link: Option<Lack>) -> User {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move {
@@ -254,6 +265,7 @@ mod tests {
             seed: 1,
             users: 0,
             origin,
+            link,
             comparisons: Semaphore::new(1),
         };
         User::new(Rc::new(shared), 0, 0, None)
@@ -263,7 +275,7 @@ mod tests {
     async fn a_request_has_ended_when_its_answer_is_there_and_before_that_is_checked() {
         let folder = tempfile::tempdir().unwrap();
         let ending = async {
-            let mut user = user(folder.path()).await;
+            let mut user = user(folder.path(), None).await;
             let mut values = user.shared.scenarios[0].draw(0, 0, 1, 0);
             let mut event = Event {
                 user: 0,
@@ -284,6 +296,24 @@ mod tests {
             assert_eq!((event.status, event.received_bytes), (Some(200), 4));
             let outcome = user.check(0, &mut values, answer).await;
             assert_eq!(outcome, Outcome::Failed("check: contains".to_owned()));
+        };
+        LocalSet::new().run_until(ending).await;
+    }
+
+    #[tokio::test]
+    async fn what_the_link_lacked_is_a_failure_of_the_generator() {
+        let folder = tempfile::tempdir().unwrap();
+        let ending = async {
+            let lack = Lack::default();
+            let mut user = user(folder.path(), Some(lack.clone())).await;
+            lack.note(&Errno::ADDRNOTAVAIL.into());
+            user.run(0, Instant::now()).await;
+            user.shared.log.finish().await.unwrap();
+            let file = File::open(folder.path().join("events.csv.gz")).unwrap();
+            let events = EventReader::new(file, vec![user.shared.scenarios[0].names()]);
+            let outcomes: Vec<_> = events.map(|event| event.unwrap().outcome).collect();
+            assert_eq!(outcomes, [Outcome::Failed("generator: no port is free".to_owned())]);
+            assert_eq!(lack.take(), None);
         };
         LocalSet::new().run_until(ending).await;
     }

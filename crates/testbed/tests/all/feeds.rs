@@ -21,15 +21,19 @@ async fn the_files_of_a_folder_are_bodies_with_their_names_lengths_and_digests()
     for (name, bytes) in &files {
         fs::write(folder.path().join("bodies").join(name), bytes).unwrap();
     }
-    // Only files count.
+    // Only files count, also if another feed reads a folder in it.
     fs::create_dir(folder.path().join("bodies/further")).unwrap();
+    fs::write(folder.path().join("bodies/further/deep.bin"), "deep").unwrap();
     let scenario = r#"
-        feeds = [{ name = "file", kind = "files", folder = "bodies" }]
+        feeds = [
+            { name = "file", kind = "files", folder = "bodies" },
+            { name = "deep", kind = "files", folder = "bodies/further" },
+        ]
         [[steps]]
         name = "put"
         method = "PUT"
         path = "/${user}"
-        headers = { X-Bytes = "${file.bytes}", X-Sha256 = "${file.sha256}" }
+        headers = { X-Bytes = "${file.bytes}", X-Sha256 = "${file.sha256}", X-Deep = "${deep.name}" }
         body = { feed = "file" }
         [[steps]]
         name = "get"
@@ -42,7 +46,8 @@ async fn the_files_of_a_folder_are_bodies_with_their_names_lengths_and_digests()
     let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), folder.path()).unwrap();
     let names: Vec<_> = inputs.digests().into_iter().map(|input| input.name).collect();
     let of_files: Vec<_> = names.iter().filter(|name| name.starts_with("file ")).collect();
-    assert_eq!(of_files, ["file bodies/a.bin", "file bodies/empty", "file bodies/ü ber.txt"]);
+    let wanted = ["a.bin", "empty", "further/deep.bin", "ü ber.txt"].map(|name| format!("file bodies/{name}"));
+    assert_eq!(of_files, wanted.each_ref());
 
     // The server knows files by their bytes, and answers with their names.
     let sent = Arc::new(Mutex::new(Vec::new()));
@@ -54,7 +59,8 @@ async fn the_files_of_a_folder_are_bodies_with_their_names_lengths_and_digests()
         if request.method() == Method::PUT {
             let (body, headers) = (request.body(), request.headers());
             let (bytes, sha256) = (body.len().to_string(), hex::encode(Sha256::digest(body)));
-            let is_right = headers["x-bytes"] == *bytes && headers["x-sha256"] == *sha256;
+            let is_right =
+                headers["x-bytes"] == *bytes && headers["x-sha256"] == *sha256 && headers["x-deep"] == *"deep.bin";
             let file = known.iter().find(|(_, bytes)| bytes.as_slice() == &body[..]).map(|(name, _)| *name);
             into.lock().push((path, file.filter(|_| is_right)));
         } else {

@@ -18,6 +18,7 @@ use testbed::inputs::Inputs;
 use testbed::plan::Plan;
 use testbed::reach::Reach;
 use testbed::record::{FACTS, Machine, Program};
+use testbed::replay::ReplayRecord;
 use testbed::results::{Judgement, Verdict};
 use testbed::runner::{Runner, RunnerError};
 use testbed::tally::Measured;
@@ -260,14 +261,18 @@ async fn a_worker_has_its_command_line_tag_and_repository_in_the_record() {
 /// Judges 40 seconds of 100 requests each, of which thirty put something. They take as long as `put_us` says
 /// of those that are due at an instant; the others are fast.
 fn judged(put_us: fn(i64) -> i64) -> Judgement {
+    measured_of("40s", None, put_us).1
+}
+
+/// The same, with what is measured, of a plan for so long that replays a log.
+fn measured_of(duration: &str, replay: Option<&ReplayRecord>, put_us: fn(i64) -> i64) -> (Measured, Judgement) {
     let step = |name: &str| format!("[[steps]]\nname = \"{name}\"\npath = \"/\"\n");
-    let plan = r#"
-        name = "mixed"
-        scenarios = [{ scenario = "read.toml", share = 0.7 }, { scenario = "put.toml", share = 0.3 }]
-        load = { shape = "constant", rate = 100, duration = "40s" }
-        workers = 1
-    "#;
-    let run = Run::new(plan, &[("read", &step("read")), ("put", &step("put"))]);
+    let plan = format!(
+        "name = \"mixed\"\nworkers = 1\n\
+         scenarios = [{{ scenario = \"read.toml\", share = 0.7 }}, {{ scenario = \"put.toml\", share = 0.3 }}]\n\
+         load = {{ shape = \"constant\", rate = 100, duration = \"{duration}\" }}\n"
+    );
+    let run = Run::new(&plan, &[("read", &step("read")), ("put", &step("put"))]);
     let event = |number: i64| {
         let due_us = number * 10_000;
         let scenario = usize::from(number % 10 >= 7);
@@ -291,7 +296,9 @@ fn judged(put_us: fn(i64) -> i64) -> Judgement {
     events.sort_by_key(|event| event.done_us);
     let file = run.folder.path().join("events.csv.gz");
     write(&file, run.names(), &events);
-    judge(&run.inputs.plan, &run.count(&[file]), Vec::new())
+    let measured = run.count_replayed(&[file], replay);
+    let judgement = judge(&run.inputs.plan, &measured, Vec::new());
+    (measured, judgement)
 }
 
 #[test]
@@ -303,6 +310,16 @@ fn a_queue_of_one_step_is_degrading_however_many_fast_requests_surround_it() {
     let backlog = "The backlog grows: 600 requests were under way when the arrivals ended, and 300 after the second \
                    quarter.";
     assert_eq!(reasons[1..], [backlog]);
+}
+
+#[test]
+fn a_replay_whose_log_ends_early_is_judged_by_the_time_of_the_log() {
+    let queue = |due_us: i64| due_us;
+    let (wanted, judgement) = measured_of("40s", None, queue);
+    assert_eq!((judgement.verdict, wanted.summary.duration_s), (Verdict::Degrading, 40.0));
+    let log = ReplayRecord { duration_s: 40.0, ..ReplayRecord::default() };
+    let replayed = measured_of("600s", Some(&log), queue);
+    assert_eq!((&replayed.0.summary, replayed.1), (&wanted.summary, judgement));
 }
 
 #[test]

@@ -19,6 +19,7 @@ use testbed::inputs::Inputs;
 use testbed::plan::Plan;
 use testbed::reach::Reach;
 use testbed::record::{Machine, Program};
+use testbed::replay::ReplayRecord;
 use testbed::results::Judgement;
 use testbed::runner::Runner;
 use testbed::scenario::{Protocol, Scenario};
@@ -88,10 +89,13 @@ impl Run {
     }
 
     pub fn count(&self, files: &[PathBuf]) -> Measured {
-        let plan = &self.inputs.plan;
+        self.count_replayed(files, None)
+    }
+
+    /// Counts what is measured of a load, which may replay a log.
+    pub fn count_replayed(&self, files: &[PathBuf], replay: Option<&ReplayRecord>) -> Measured {
         let started_at = "2026-01-01T00:00:00Z".parse().unwrap();
-        let duration = plan.load.duration() - plan.warm_up;
-        let window = Window { started_at, warm_up: plan.warm_up, duration, late_from: plan.late_from() };
+        let window = Window::of(&self.inputs.plan, started_at, replay);
         tally::count(files, &self.names(), window, &[], &mut Vec::new()).unwrap()
     }
 
