@@ -11,6 +11,7 @@ use repository::{Kind, Membership, NewKind, NewResource, Resource, ResourceError
 
 use crate::address::kept_iri;
 use crate::errors::LdpError;
+use crate::held::Held;
 use crate::incoming::Incoming;
 use crate::managed::{self, Rules, Standing};
 use crate::membership;
@@ -202,7 +203,9 @@ impl LdpRequest {
         self.may_change_members_of(resource)?;
         let model = Model::of(resource);
         let membership = membership::rule_of(&mut graph, path, model)?;
-        let Rules { mut within, outside } = managed::rules(self.library(), &self.area, resource).await?;
+        // The rules are held until the description is checked.
+        let mut held = Held::beside_body(self.library(), &self.party);
+        let Rules { mut within, outside } = managed::rules(self.library(), &self.area, resource, &mut held).await?;
         let rule = (membership.clone(), path.clone());
         if !within.contains(&rule) {
             within.push(rule);

@@ -6,16 +6,50 @@
 //! which members its children name. It is read as far as necessary, which costs what it cost the
 //! client to learn of those members.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use heads::ResourcePath;
 use library::Library;
-use rdf::Triple;
-use repository::Membership;
+use rdf::{NamedOrBlankNode, Term, Triple};
+use repository::{MemberRule, Membership, Relation};
 
 use crate::address::path_of_kept;
 use crate::errors::LdpError;
 use crate::membership::{self, member_in};
+
+/// What all statements of a rule have: whether the relation leads to the member, the relation, and
+/// the membership resource.
+pub type Key<'a> = (bool, &'a str, &'a str);
+
+/// What all statements of this rule have.
+pub fn key(rule: &MemberRule) -> Key<'_> {
+    match &rule.relation {
+        Relation::HasMember(relation) => (true, relation.as_str(), rule.resource.as_str()),
+        Relation::IsMemberOf(relation) => (false, relation.as_str(), rule.resource.as_str()),
+    }
+}
+
+/// Rules by what their statements have. Rules may be many and long, so a statement is looked up
+/// instead of compared with each.
+pub struct Index<'a> {
+    /// For each key, the containers whose children are members themselves.
+    containers: HashMap<Key<'a>, HashSet<&'a ResourcePath>>,
+}
+
+impl<'a> Index<'a> {
+    /// The index of some rules, with the containers from whose children their statements follow.
+    pub fn of(rules: &'a [(Membership, ResourcePath)]) -> Self {
+        let mut containers: HashMap<Key<'a>, HashSet<&'a ResourcePath>> = HashMap::new();
+        for (membership, container) in rules {
+            let Some(rule) = membership.rule() else { continue };
+            let of_key = containers.entry(key(rule)).or_default();
+            if !membership::is_named_by_children(membership) {
+                of_key.insert(container);
+            }
+        }
+        Self { containers }
+    }
+}
 
 /// Such a statement, with stored IRIs. Rules may be many, so what follows from each of them is not
 /// held.
@@ -26,19 +60,20 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// A statement that some of the containers' rules could make; `None` if none could.
-    pub fn of(triple: &Triple, rules: &[(Membership, ResourcePath)]) -> Option<Self> {
+    /// A statement that some of the rules could make; `None` if none could.
+    pub fn of(triple: &Triple, rules: &Index<'_>) -> Option<Self> {
+        let NamedOrBlankNode::NamedNode(subject) = &triple.subject else { return None };
+        let Term::NamedNode(object) = &triple.object else { return None };
+        let (subject, relation, object) = (subject.as_str(), triple.predicate.as_str(), object.as_str());
         let mut children: Option<Vec<ResourcePath>> = None;
-        // A member is the subject or the object. Each is parsed once, however many rules there are.
-        let mut parsed = BTreeMap::new();
-        for (membership, container) in rules {
-            let Some(member) = membership.rule().and_then(|rule| member_in(rule, triple)) else { continue };
+        // A member is the subject or the object.
+        for (key, member) in [((true, relation, subject), object), ((false, relation, object), subject)] {
+            let Some(containers) = rules.containers.get(&key) else { continue };
             let children = children.get_or_insert_default();
-            if !membership::is_named_by_children(membership)
-                && let Some((child, parent)) = parsed.entry(member).or_insert_with(|| child_and_parent(member))
-                && *parent == *container
+            if let Some((child, parent)) = child_and_parent(member)
+                && containers.contains(&parent)
             {
-                children.push(child.clone());
+                children.push(child);
             }
         }
         Some(Self { triple: triple.clone(), children: children? })
@@ -71,7 +106,12 @@ pub async fn never_so(
     let mut open: Vec<_> = claims.into_iter().filter(is_open).map(Claim::into_triple).collect();
     // One container after the other, so that the members that are sought are held once.
     for (membership, container) in rules {
+        if open.is_empty() {
+            break;
+        }
         let Some(rule) = membership.rule().filter(|_| membership::is_named_by_children(membership)) else { continue };
+        // Other requests go on between two comparisons of many statements.
+        tokio::task::yield_now().await;
         let sought: HashSet<_> = open.iter().filter_map(|triple| member_in(rule, triple)).map(str::to_owned).collect();
         if sought.is_empty() {
             continue;

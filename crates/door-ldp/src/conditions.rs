@@ -124,6 +124,15 @@ impl Validators {
         }
     }
 
+    /// The same for a representation without a date: it ignores conditions on one (sections 13.1.3
+    /// and 13.1.4).
+    pub fn reading_undated(&self, headers: &HeaderMap) -> Result<Reading, LdpError> {
+        let mut conditions = headers.clone();
+        conditions.remove(header::IF_MODIFIED_SINCE);
+        conditions.remove(header::IF_UNMODIFIED_SINCE);
+        self.reading(&conditions)
+    }
+
     /// Evaluates the conditions of a change. `If-Modified-Since` applies only to reading (section
     /// 13.1.3).
     pub fn writing(&self, headers: &HeaderMap) -> Result<(), LdpError> {

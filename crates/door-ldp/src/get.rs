@@ -97,7 +97,12 @@ impl LdpRequest {
             change = change.max(changes.into_iter().flatten().max());
         }
         let listing = (is_listed || !giving.is_empty()).then_some(change);
-        Ok(Validators::of_graph(resource.description_revision(), listing, &variant))
+        let mut validators = Validators::of_graph(resource.description_revision(), listing, &variant);
+        if let (Facet::Description, Some(binary)) = (self.target.facet, resource.body().binary()) {
+            // Other bytes change it too. A writer still compares with the description alone.
+            validators.modified = validators.modified.max(binary.revision.time());
+        }
+        Ok(validators)
     }
 
     /// Whether a response is the page of a resource. A client that has preferences gets the
@@ -113,7 +118,7 @@ impl LdpRequest {
         let mut held = Held::new(self.library(), &self.party);
         let giving = match self.target.facet {
             Facet::Itself if preferences.membership => {
-                managed::giving_members(self.library(), &self.area, resource.path(), None, Some(&mut held)).await?
+                managed::giving_members(self.library(), &self.area, resource.path(), None, &mut held).await?
             }
             _ => Vec::new(),
         };
@@ -129,7 +134,11 @@ impl LdpRequest {
         if of_others {
             headers.remove(header::LAST_MODIFIED);
         }
-        if validators.reading(&self.headers)? == Reading::NotModified && !of_others {
+        let reading = match page.is_some() && is_container(resource) {
+            true => validators.reading_undated(&self.headers)?,
+            false => validators.reading(&self.headers)?,
+        };
+        if reading == Reading::NotModified && !of_others {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return Ok(unsent(response));
         }

@@ -15,13 +15,22 @@ pub struct Held {
     share_max: u64,
     bytes: u64,
     share: Option<Share>,
+    /// Whether it may wait for its share.
+    waits: bool,
 }
 
 impl Held {
     /// Nothing yet. The client that asks pays for what is held.
     pub fn new(library: &Library, party: &Party) -> Self {
         let share_max = share_max(library);
-        Self { memory: library.memory.clone(), party: party.clone(), share_max, bytes: 0, share: None }
+        Self { memory: library.memory.clone(), party: party.clone(), share_max, bytes: 0, share: None, waits: true }
+    }
+
+    /// The same for a change, which has a share for its body already. So it does not wait for this
+    /// one, and takes half as much at most: otherwise no client could have both.
+    pub fn beside_body(library: &Library, party: &Party) -> Self {
+        let held = Self::new(library, party);
+        Self { share_max: held.share_max / 2, waits: false, ..held }
     }
 
     /// The bytes that are held.
@@ -39,7 +48,13 @@ impl Held {
             let wanted = bytes.min(self.share_max);
             match &mut self.share {
                 Some(share) => share.resize(wanted)?,
-                None => self.share = Some(self.memory.reserve(&self.party, wanted).await?),
+                None => {
+                    let share = match self.waits {
+                        true => self.memory.reserve(&self.party, wanted).await?,
+                        false => self.memory.try_reserve(&self.party, wanted)?,
+                    };
+                    self.share = Some(share);
+                }
             }
         }
         self.bytes = bytes;

@@ -3,7 +3,7 @@
 //! Containment and membership are checked, and so is a type of another interaction model. Wrong
 //! statements are refused by name.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::pin::pin;
 
 use area::Area;
@@ -18,7 +18,7 @@ use repository::{Backlinks, Binary, Kind, MemberRule, Membership, Resource, Reso
 use store::UnixMillis;
 
 use crate::address::{kept_iri, kept_volumes, path_of_kept};
-use crate::claims::{self, Claim};
+use crate::claims::{self, Claim, Index};
 use crate::errors::LdpError;
 use crate::held::Held;
 use crate::membership::{self, Taken};
@@ -28,6 +28,10 @@ use crate::{disposition, fedora};
 
 /// Containers that give a resource members and are read at the same time.
 pub const CONTAINERS_AT_ONCE: usize = 16;
+
+/// Bytes of statements that an update would delete and that are looked up together, about. One
+/// removal may mean a statement of each rule, and rules may be many and long.
+const MEANT_BYTES: usize = 1 << 20;
 
 pub const HAS_SIZE: NamedNodeRef<'static> = NamedNodeRef::new_unchecked("http://www.loc.gov/premis/rdf/v1#hasSize");
 const HAS_DIGEST: NamedNodeRef<'static> =
@@ -109,8 +113,9 @@ impl Standing<'_> {
     pub async fn strip(&self, library: &Library, graph: Graph) -> Result<Graph, LdpError> {
         let (mut graph, mut wrong, claims) = self.take_apart(graph);
         let mut never_so = claims::never_so(library, claims, self.rules).await?;
+        let outside = Index::of(self.rules_outside);
         graph.retain(|triple| {
-            let is_outside = Claim::of(triple, self.rules_outside).is_some();
+            let is_outside = Claim::of(triple, &outside).is_some();
             never_so.extend(is_outside.then(|| triple.clone()));
             !is_outside
         });
@@ -143,12 +148,13 @@ impl Standing<'_> {
     fn take_apart(&self, mut graph: Graph) -> (Graph, Vec<Triple>, Vec<Claim>) {
         let own = kept_iri(self.path);
         let said = self.resource.map(statements).unwrap_or_default();
+        let index = Index::of(self.rules);
         let mut wrong = Vec::new();
         let mut claims = Vec::new();
         graph.retain(|triple| {
             let is_own = matches!(&triple.subject, NamedOrBlankNode::NamedNode(subject) if subject.as_str() == own);
             match if is_own { self.of_own(triple, &said) } else { Whose::Senders } {
-                Whose::Senders => match Claim::of(triple, self.rules) {
+                Whose::Senders => match Claim::of(triple, &index) {
                     Some(claim) => claims.push(claim),
                     None => return true,
                 },
@@ -163,33 +169,52 @@ impl Standing<'_> {
     /// Refuses an update that would delete containment or membership. The graph that an update runs
     /// on has no such statements, so they are recognised by the update's text.
     pub async fn refuse_removing(&self, library: &Library, removals: &[Removal]) -> Result<(), LdpError> {
-        let mut statements = Vec::new();
-        let mut meant = Vec::new();
-        // Of many containers with the same rule one is enough: each removal would be held for each.
-        let mut distinct: Vec<&MemberRule> = Vec::new();
-        for rule in self.rules.iter().filter_map(|(membership, _)| membership.rule()) {
-            if !distinct.contains(&rule) {
-                distinct.push(rule);
-            }
+        if self.lenient {
+            return Ok(());
         }
+        let (rules, index) = (by_relation(self.rules), Index::of(self.rules));
+        let mut statements = Vec::new();
+        let (mut meant, mut meant_bytes) = (Vec::new(), 0);
         for removal in removals {
-            for rule in &distinct {
+            let Some(relation) = removal.predicate.as_ref().map(NamedNode::as_str) else { continue };
+            let Some(alike) = rules.get(relation) else { continue };
+            for rule in alike {
                 match membership::taken(rule, removal) {
-                    Some(Taken::One(member)) => meant.push(membership::statement_of(rule, member)),
-                    Some(Taken::All) => statements.push(removal.to_string()),
+                    Some(Taken::One(member)) => {
+                        meant.push(membership::statement_of(rule, member));
+                        meant_bytes += rule.resource.len() + relation.len() + member.len();
+                    }
+                    Some(Taken::All) => {
+                        statements.push(removal.to_string());
+                        break;
+                    }
                     None => {}
                 }
             }
+            if meant_bytes > MEANT_BYTES {
+                statements.extend(self.ever_so(library, &index, std::mem::take(&mut meant)).await?);
+                meant_bytes = 0;
+                if !statements.is_empty() {
+                    break;
+                }
+            }
+            // Other requests go on between two comparisons with many rules.
+            tokio::task::yield_now().await;
         }
-        let claims = meant.iter().filter_map(|triple| Claim::of(triple, self.rules)).collect();
-        let never_so: HashSet<_> = claims::never_so(library, claims, self.rules).await?.into_iter().collect();
-        statements.extend(meant.iter().filter(|triple| !never_so.contains(triple)).map(ToString::to_string));
+        statements.extend(self.ever_so(library, &index, meant).await?);
         // Several rules can make the same statement.
         statements.dedup();
-        if statements.is_empty() || self.lenient {
+        if statements.is_empty() {
             return Ok(());
         }
         Err(LdpError::Constraint { why: "the server manages these statements, and they cannot be deleted", statements })
+    }
+
+    /// Those of some statements of the rules that are true, or were true once.
+    async fn ever_so(&self, library: &Library, index: &Index<'_>, meant: Vec<Triple>) -> Result<Vec<String>, LdpError> {
+        let claims = meant.iter().filter_map(|triple| Claim::of(triple, index)).collect();
+        let never_so: HashSet<_> = claims::never_so(library, claims, self.rules).await?.into_iter().collect();
+        Ok(meant.iter().filter(|triple| !never_so.contains(triple)).map(ToString::to_string).collect())
     }
 
     /// The owner of a statement about the resource itself.
@@ -219,6 +244,19 @@ impl Standing<'_> {
     }
 }
 
+/// The distinct rules, by relation. Many containers may have the same rule.
+fn by_relation(rules: &[(Membership, ResourcePath)]) -> HashMap<&str, Vec<&MemberRule>> {
+    let mut seen = HashSet::new();
+    let mut distinct: HashMap<&str, Vec<&MemberRule>> = HashMap::new();
+    for rule in rules.iter().filter_map(|(membership, _)| membership.rule()) {
+        let key = claims::key(rule);
+        if seen.insert(key) {
+            distinct.entry(key.1).or_default().push(rule);
+        }
+    }
+    distinct
+}
+
 /// The owner of a statement.
 enum Whose {
     /// The client, unless a rule could make the statement.
@@ -237,8 +275,9 @@ pub struct Rules {
     pub outside: Vec<(Membership, ResourcePath)>,
 }
 
-/// The rules that make statements about a resource, for a client with an area.
-pub async fn rules(library: &Library, area: &Area, resource: &Resource) -> Result<Rules, LdpError> {
+/// The rules that make statements about a resource, for a client with an area. `held` counts those
+/// of other containers.
+pub async fn rules(library: &Library, area: &Area, resource: &Resource, held: &mut Held) -> Result<Rules, LdpError> {
     let mut within = vec![(membership::of_containment(resource.path()), resource.path().clone())];
     let mut outside = Vec::new();
     if let Kind::Container { membership, .. } = resource.kind()
@@ -246,7 +285,7 @@ pub async fn rules(library: &Library, area: &Area, resource: &Resource) -> Resul
     {
         within.push((membership.clone(), resource.path().clone()));
     }
-    for (membership, container) in giving_members(library, &Area::everywhere(), resource.path(), None, None).await? {
+    for (membership, container) in giving_members(library, &Area::everywhere(), resource.path(), None, held).await? {
         let rules = if area.has_resource(container.path()) { &mut within } else { &mut outside };
         rules.push((membership, container.path().clone()));
     }
@@ -256,7 +295,7 @@ pub async fn rules(library: &Library, area: &Area, resource: &Resource) -> Resul
 /// The other containers within an area that give members to the resource at a path, with their
 /// rules. With `below`: those that gave it members when exactly the revisions below it had been
 /// made, as they were then. What those outside have in them is not for a limited client. `held`
-/// counts them for a response, because their IRIs may be long.
+/// counts them, because their IRIs may be long.
 ///
 /// It reads all that are recorded. These are [`repository::backlinks::GIVING_MAX`] at most, and some
 /// more if they were created at the same time, or by an earlier version.
@@ -265,7 +304,7 @@ pub async fn giving_members(
     area: &Area,
     path: &ResourcePath,
     below: Option<RevisionId>,
-    mut held: Option<&mut Held>,
+    held: &mut Held,
 ) -> Result<Vec<(Membership, Resource)>, LdpError> {
     let mut giving = Vec::new();
     let mut recorded = Backlinks::giving_members_to(path.clone());
@@ -278,9 +317,7 @@ pub async fn giving_members(
             let Some(container) = container? else { continue };
             let Kind::Container { membership, .. } = container.kind() else { continue };
             if membership.rule().is_some_and(|rule| is_about(rule, path)) {
-                if let Some(held) = held.as_deref_mut() {
-                    held.set(held.bytes() + bytes_of_giving(membership, container.path())).await?;
-                }
+                held.set(held.bytes() + bytes_of_giving(membership, container.path())).await?;
                 giving.push((membership.clone(), container));
             }
         }

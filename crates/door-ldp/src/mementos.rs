@@ -168,7 +168,7 @@ impl LdpRequest {
         let mut containers = listings(&state.resource, preferences);
         if preferences.membership {
             let (library, below) = (self.library(), Some(state.below));
-            let giving = managed::giving_members(library, &self.area, self.path(), below, Some(held)).await?;
+            let giving = managed::giving_members(library, &self.area, self.path(), below, held).await?;
             containers.extend(giving);
         }
         // One may be in a tree of which less is kept.

@@ -95,8 +95,10 @@ impl Page {
     /// Marks a response as this page of the container `iri`, with links to the others. This one
     /// begins at `begins`, and the next one at `next`; `None`: there is none before it or after it.
     pub fn describe(&self, iri: &str, begins: Option<&ListToken>, next: Option<&ListToken>, headers: &mut HeaderMap) {
-        // The tag is that of the container. A page has none.
+        // The tag is that of the container. A page has none, and so it has no date either: a client
+        // would compare only that, and two children may come within one second.
         headers.remove(header::ETAG);
+        headers.remove(header::LAST_MODIFIED);
         links::append(headers, ldp::PAGE.as_str(), "type");
         links::append(headers, iri, "canonical");
         let mut link = |place: Place, rel: &str| links::append(headers, &address(iri, self.members_max, &place), rel);

@@ -152,20 +152,21 @@ impl LdpRequest {
         let format_tag = format.map_or(Syntax::ALL.len() + 1, Format::tag);
         let variant = format!("{:x}-{format_tag:x}", page.tag());
         let validators = Validators::of_graph(versions.newest(), None, &variant);
-        let mut conditions = self.headers.clone();
-        if self.is_dated(&versions).await? {
-            validators.insert(headers);
-        } else {
-            validators.insert_tag(headers);
-            // RFC 9110, sections 13.1.3 and 13.1.4: what has no date ignores conditions on it.
-            conditions.remove(header::IF_MODIFIED_SINCE);
-            conditions.remove(header::IF_UNMODIFIED_SINCE);
-        }
+        let reading = match self.is_dated(&versions).await? {
+            true => {
+                validators.insert(headers);
+                validators.reading(&self.headers)
+            }
+            false => {
+                validators.insert_tag(headers);
+                validators.reading_undated(&self.headers)
+            }
+        };
         let list = self.iri_at(At::All);
         if let Some(next) = page.next {
             links::append(headers, &format!("{list}{}", query.going_on(Some(next))), "next");
         }
-        if validators.reading(&conditions)? == Reading::NotModified {
+        if reading? == Reading::NotModified {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             return Ok(unsent(response));
         }

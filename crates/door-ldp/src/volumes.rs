@@ -65,7 +65,11 @@ async fn answer_list(door: &LdpDoor, request: &Parts) -> Result<Response, LdpErr
     };
     let validators = Validators::of_graph(RevisionId::ZERO, change, &variant(format, &preferences));
     validators.insert(response.headers_mut());
-    if validators.reading(asked.headers)? == Reading::NotModified {
+    let reading = match &page {
+        Some(_) => validators.reading_undated(asked.headers)?,
+        None => validators.reading(asked.headers)?,
+    };
+    if reading == Reading::NotModified {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         return Ok(unsent(response));
     }

@@ -304,7 +304,8 @@ impl Repository {
     ) -> ObjectsResult<ChildPage> {
         let mut children = found.into_iter().map(Child::of).collect();
         if self.transaction.is_some() {
-            Self::with_staged(&self.staged_children(resource).await?, &mut children, next.is_none());
+            // What the transaction creates is on the last page.
+            Self::with_staged(self.staged_children(resource, next.is_none()).await?, &mut children);
         }
         Ok(ChildPage { children, begins, next })
     }
@@ -380,8 +381,7 @@ impl Repository {
             return Ok(None);
         };
         let newest = self.heads.newest_change(parent.all_partitions()).await?;
-        let staged = self.staged_children(resource).await?;
-        Ok(newest.max(staged.values().map(|(operation, _)| *operation).max()))
+        Ok(newest.max(self.last_staged(resource).await?))
     }
 }
 

@@ -20,7 +20,7 @@ use heads::switch::Amends;
 use heads::transaction::{Phase, Transaction};
 use heads::{ContainerBody, Heads};
 use sha2::{Digest, Sha256};
-use store::{NewRow, Step, Table, ValueKind, envelope};
+use store::{NewRow, Scan, Step, Table, ValueKind, envelope};
 
 use crate::claim::{Claimed, Found};
 use crate::create::{NewKind, NewResource, keeper};
@@ -28,7 +28,7 @@ use crate::describe::{DESCRIPTION_BYTES_MAX, PIECE_BYTES, PIECES_OF_A_STEP};
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
 use crate::resource::{Resource, Written};
-use crate::staged::{Becomes, Operation, StagedResource};
+use crate::staged::{Becomes, Operation, SCAN_BYTES, StagedResource};
 use crate::update::Update;
 use crate::upload::{Uploaded, UploadedPlace};
 
@@ -376,14 +376,20 @@ impl Repository {
     /// What there is room for in a transaction. Operations that are added at the same time may
     /// together be over a limit.
     async fn room_for(&self, id: TransactionId, path: &ResourcePath) -> ObjectsResult<Room> {
-        let operations = self.operations(id, keys::operations()).await?;
-        let mut room = Room::default();
-        for (_, operation) in operations.values().flatten() {
-            room.operations += 1;
-            room.bytes += operation.staged_bytes;
+        let mut room = Room { operations: 0, bytes: 0, last_operation: RevisionId::ZERO };
+        // One page after the other, because each operation may be as large as a row.
+        let mut rest = Some(Scan::prefix(keys::operations(), SCAN_BYTES));
+        while let Some(range) = rest {
+            let (some, next) = self.some_operations(id, range).await?;
+            for (of, (operation, Operation { staged_bytes, .. })) in some {
+                room.operations += 1;
+                room.bytes += staged_bytes;
+                if of == *path {
+                    room.last_operation = operation;
+                }
+            }
+            rest = next;
         }
-        let last = operations.get(path).and_then(|operations| operations.last());
-        room.last_operation = last.map_or(RevisionId::ZERO, |(id, _)| *id);
         Ok(room)
     }
 }
@@ -395,7 +401,6 @@ struct Makes {
 }
 
 /// What a transaction has staged so far.
-#[derive(Default)]
 struct Room {
     operations: usize,
     bytes: u64,

@@ -24,10 +24,10 @@ use crate::read::Child;
 use crate::resource::Resource;
 
 /// Bytes of one page of a scan over operations.
-const SCAN_BYTES: usize = 64 << 10;
+pub(crate) const SCAN_BYTES: usize = 64 << 10;
 
-/// Heads that are read in one batch.
-const BATCH_HEADS: usize = 500;
+/// Heads that are read in one batch. Each may be as large as a row.
+const BATCH_HEADS: usize = 100;
 
 /// An operation of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,6 +148,33 @@ impl StagedResource {
 /// An operation with its id.
 pub(crate) type Numbered = (RevisionId, Operation);
 
+/// Operations, with the resources that they are on.
+pub(crate) type Operations = Vec<(ResourcePath, Numbered)>;
+
+/// What a transaction makes of a child of a container, as far as a listing tells. An operation may
+/// be as large as a row, so a listing does not hold all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StagedChild {
+    /// It is deleted.
+    Deleted,
+    /// It is created.
+    New {
+        /// The member that its container derives from it, if it is not that member itself.
+        member: Option<String>,
+    },
+}
+
+impl StagedChild {
+    /// What an operation makes of a child; `None` if the listing stays as it is.
+    fn of(operation: Operation) -> Option<Self> {
+        match operation.becomes {
+            Becomes::Deleted => Some(Self::Deleted),
+            Becomes::Live(staged) if staged.is_new => Some(Self::New { member: staged.member }),
+            Becomes::Live(_) | Becomes::Nothing => None,
+        }
+    }
+}
+
 impl Repository {
     /// The claim of this handle's transaction on a head, if it has one.
     pub(crate) fn own_claim(&self, head: &Head) -> Option<Claim> {
@@ -167,30 +194,45 @@ impl Repository {
     }
 
     /// The operations of a transaction under a prefix of their keys, by path; of each path in the
-    /// order of their ids.
+    /// order of their ids. All of them are in memory then.
     pub(crate) async fn operations(
         &self,
         id: TransactionId,
         prefix: Bytes,
     ) -> ObjectsResult<BTreeMap<ResourcePath, Vec<Numbered>>> {
-        let partition = keys::transaction(id);
         let mut found: BTreeMap<ResourcePath, Vec<Numbered>> = BTreeMap::new();
-        let mut scan = Some(Scan::prefix(prefix, SCAN_BYTES));
-        while let Some(range) = scan {
-            let read = || async {
-                let call = self.heads.call(Class::Description).strong();
-                Ok(self.heads.store().scan(call, Table::Work, &partition, range.clone()).await?)
-            };
-            let page = self.heads.retry_transient(read).await?;
-            for row in &page.rows {
-                let strange = || ObjectsError::corrupt(Table::Work, "an operation on no resource");
-                let (path, operation) = keys::operation_of(&row.sort).ok_or_else(strange)?;
-                let numbered = (operation, head::open(Table::Work, &row.value)?);
-                found.entry(keys::stored_path(path)?).or_default().push(numbered);
+        let mut rest = Some(Scan::prefix(prefix, SCAN_BYTES));
+        while let Some(range) = rest {
+            let (some, next) = self.some_operations(id, range).await?;
+            for (path, numbered) in some {
+                found.entry(path).or_default().push(numbered);
             }
-            scan = range.resumed(page.next);
+            rest = next;
         }
         Ok(found)
+    }
+
+    /// Some operations of a transaction, in the order of their paths, and of their ids; with the
+    /// range of the others.
+    pub(crate) async fn some_operations(
+        &self,
+        id: TransactionId,
+        range: Scan,
+    ) -> ObjectsResult<(Operations, Option<Scan>)> {
+        let partition = keys::transaction(id);
+        let read = || async {
+            let call = self.heads.call(Class::Description).strong();
+            Ok(self.heads.store().scan(call, Table::Work, &partition, range.clone()).await?)
+        };
+        let page = self.heads.retry_transient(read).await?;
+        let mut some = Vec::with_capacity(page.rows.len());
+        for row in &page.rows {
+            let strange = || ObjectsError::corrupt(Table::Work, "an operation on no resource");
+            let (path, operation) = keys::operation_of(&row.sort).ok_or_else(strange)?;
+            let numbered = (operation, head::open(Table::Work, &row.value)?);
+            some.push((keys::stored_path(path)?, numbered));
+        }
+        Ok((some, range.resumed(page.next)))
     }
 
     /// Heads as the transaction of this handle sees them. `paths` are theirs, in the same order.
@@ -234,48 +276,90 @@ impl Repository {
         Ok(matches!(operation.becomes, Becomes::Live(staged) if staged.is_new))
     }
 
-    /// The children of a container that the transaction of this handle creates or deletes, by name,
-    /// with the operations that count. What it created in a container that it deleted since is not
+    /// The children of a container that the transaction of this handle deletes, by name, and if
+    /// `with_new` those that it creates. What it created in a container that it deleted since is not
     /// among those of a new one at the same path.
-    pub(crate) async fn staged_children(&self, container: &Resource) -> ObjectsResult<BTreeMap<String, Numbered>> {
-        let Some(id) = self.transaction else { return Ok(BTreeMap::new()) };
-        let path = &container.path;
+    pub(crate) async fn staged_children(
+        &self,
+        container: &Resource,
+        with_new: bool,
+    ) -> ObjectsResult<BTreeMap<String, StagedChild>> {
+        let mut staged = BTreeMap::new();
+        let Some(id) = self.transaction else { return Ok(staged) };
+        let mut rest = Some(Scan::prefix(keys::operations_in(&container.path), SCAN_BYTES));
+        while let Some(range) = rest {
+            let (counting, next) = self.some_that_count(id, container, range).await?;
+            for (path, (_, operation)) in counting {
+                match StagedChild::of(operation).filter(|child| with_new || *child == StagedChild::Deleted) {
+                    Some(child) => _ = staged.insert(path.name().to_owned(), child),
+                    // An earlier operation may have counted a moment ago.
+                    None => _ = staged.remove(path.name()),
+                }
+            }
+            rest = next;
+        }
+        Ok(staged)
+    }
+
+    /// The last operation of the transaction of this handle that counts for a child of a container;
+    /// `None` if there is none.
+    pub(crate) async fn last_staged(&self, container: &Resource) -> ObjectsResult<Option<RevisionId>> {
+        let mut last = None;
+        let Some(id) = self.transaction else { return Ok(last) };
+        let mut rest = Some(Scan::prefix(keys::operations_in(&container.path), SCAN_BYTES));
+        while let Some(range) = rest {
+            let (counting, next) = self.some_that_count(id, container, range).await?;
+            last = last.max(counting.iter().map(|(_, (operation, _))| *operation).max());
+            rest = next;
+        }
+        Ok(last)
+    }
+
+    /// Of some operations of a transaction, those that count for children of a container; with the
+    /// range of the other operations.
+    async fn some_that_count(
+        &self,
+        id: TransactionId,
+        container: &Resource,
+        range: Scan,
+    ) -> ObjectsResult<(Operations, Option<Scan>)> {
         let is_in_it = |operation: &Operation| match &operation.becomes {
             Becomes::Live(staged) => staged.parent_incarnation == container.incarnation(),
             Becomes::Nothing | Becomes::Deleted => true,
         };
-        let operations = self.operations(id, keys::operations_in(path)).await?;
-        let of_it: Vec<_> = operations.into_iter().filter(|(child, _)| child.parent().as_ref() == Some(path)).collect();
-        let mut counting = BTreeMap::new();
-        for batch in of_it.chunks(BATCH_HEADS) {
-            let partitions: Vec<_> = batch.iter().map(|(path, _)| keys::resource_partition(path)).collect();
-            let heads = self.heads.retry_transient(|| self.heads.heads_at(&partitions, Strength::Strong)).await?;
-            for ((path, operations), row) in batch.iter().zip(heads) {
-                let claim = row?.and_then(|row| self.own_claim(&row.head));
-                let counts = operations.iter().find(|(id, _)| claim.is_some_and(|claim| claim.operation == *id));
-                let counts = counts.filter(|(_, operation)| is_in_it(operation));
-                counting.extend(counts.map(|counts| (path.name().to_owned(), counts.clone())));
+        let (mut operations, rest) = self.some_operations(id, range).await?;
+        operations
+            .retain(|(child, (_, operation))| child.parent().as_ref() == Some(&container.path) && is_in_it(operation));
+        let mut counting = Vec::with_capacity(operations.len());
+        let mut waiting = operations.into_iter();
+        loop {
+            let mut batch: Operations = waiting.by_ref().take(BATCH_HEADS).collect();
+            if batch.is_empty() {
+                return Ok((counting, rest));
             }
+            let mut paths: Vec<_> = batch.iter().map(|(path, _)| path.clone()).collect();
+            // Those on one resource follow each other.
+            paths.dedup();
+            let partitions: Vec<_> = paths.iter().map(keys::resource_partition).collect();
+            let heads = self.heads.retry_transient(|| self.heads.heads_at(&partitions, Strength::Strong)).await?;
+            let mut claimed = BTreeMap::new();
+            for (path, row) in paths.into_iter().zip(heads) {
+                let claim = row?.and_then(|row| self.own_claim(&row.head));
+                claimed.extend(claim.map(|claim| (path, claim.operation)));
+            }
+            batch.retain(|(path, (operation, _))| claimed.get(path) == Some(operation));
+            counting.append(&mut batch);
         }
-        Ok(counting)
     }
 
-    /// Takes from a page of children those that the transaction deletes; adds to the last page
-    /// those that it creates.
-    pub(crate) fn with_staged(staged: &BTreeMap<String, Numbered>, children: &mut Vec<Child>, is_last: bool) {
-        children.retain(
-            |child| !matches!(staged.get(&child.name), Some((_, operation)) if operation.becomes == Becomes::Deleted),
-        );
-        if !is_last {
-            return;
-        }
-        for (name, (_, operation)) in staged {
-            if let Becomes::Live(resource) = &operation.becomes
-                && resource.is_new
-            {
-                children.push(Child { name: name.clone(), member: resource.member.clone() });
-            }
-        }
+    /// Takes from a page of children those that the transaction deletes, and adds those that it
+    /// creates.
+    pub(crate) fn with_staged(staged: BTreeMap<String, StagedChild>, children: &mut Vec<Child>) {
+        children.retain(|child| staged.get(&child.name) != Some(&StagedChild::Deleted));
+        children.extend(staged.into_iter().filter_map(|(name, child)| match child {
+            StagedChild::New { member } => Some(Child { name, member }),
+            StagedChild::Deleted => None,
+        }));
     }
 
     /// A row that a transaction staged; `None` if it staged none at this key.

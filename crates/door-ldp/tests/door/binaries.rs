@@ -1,5 +1,7 @@
 //! Bytes and their descriptions.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
@@ -108,6 +110,22 @@ async fn a_binary_has_a_description_that_changes_separately() {
     assert_eq!(fixture.get("/rest/fcr:metadata").await.status, StatusCode::NOT_FOUND);
     let patched = fixture.ask(Method::PATCH, "/rest/b").answer().await;
     assert_eq!(patched.status, StatusCode::METHOD_NOT_ALLOWED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_revalidates_a_description_by_its_date_learns_of_other_bytes() {
+    let fixture = fixture().await;
+    put_bytes(&fixture, "/rest/b", bytes_of(10)).await;
+    let date = fixture.get("/rest/b/fcr:metadata").await.header("last-modified").unwrap().to_owned();
+    fixture.clock.advance(Duration::from_secs(300));
+    assert_eq!(put_bytes(&fixture, "/rest/b", bytes_of(20)).await.status, StatusCode::NO_CONTENT);
+    let read = |name: &'static str| fixture.ask(Method::GET, "/rest/b/fcr:metadata").header(name, &date).answer();
+    let again = read("if-modified-since").await;
+    assert_eq!(again.status, StatusCode::OK);
+    assert_ne!(again.header("last-modified"), Some(&*date));
+    assert_eq!(again.header("last-modified"), fixture.get("/rest/b").await.header("last-modified"));
+    let unmodified = read("if-unmodified-since").await.status;
+    assert_eq!(unmodified, StatusCode::OK, "a writer's condition is about the description alone");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -92,6 +92,22 @@ async fn the_tag_of_a_container_changes_with_each_child_that_comes_and_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_not_revalidated_by_a_date_within_whose_second_another_child_may_come() {
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    fixture.make("/rest/c/1", "RDFSource", "").await;
+    let date = fixture.get("/rest/c").await.header("last-modified").unwrap().to_owned();
+    fixture.make("/rest/c/2", "RDFSource", "").await;
+    for (path, members) in [("/rest/c?limit=10", 2), ("/rest/volumes?limit=10", 0)] {
+        for (name, date) in [("if-modified-since", &*date), ("if-unmodified-since", "Sun, 06 Nov 1994 08:49:37 GMT")] {
+            let page = fixture.ask(Method::GET, path).header(name, date).answer().await;
+            assert_eq!((page.status, page.header("last-modified")), (StatusCode::OK, None), "{path}: {name}");
+            assert_eq!(page.objects(&format!("{ROOT}c"), "contains").len(), members, "{path}: {name}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_child_of_a_child_does_not_change_a_container() {
     let fixture = fixture().await;
     fixture.put("/rest/a/b", "").answer().await;

@@ -263,6 +263,24 @@ async fn an_update_that_would_delete_containment_or_membership_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_member_of_one_part_of_a_resource_is_none_of_another_part() {
+    let fixture = with_book().await;
+    for part in ["a", "b"] {
+        let rule = format!("{PREFIX}<> ldp:membershipResource <book#{part}> ; ldp:hasMemberRelation dc:hasPart .");
+        fixture.make(&format!("/rest/{part}"), "DirectContainer", &rule).await;
+    }
+    fixture.put("/rest/a/1", "").answer().await;
+    assert_eq!(put(&fixture, "/rest/book", "<book#a> dc:hasPart <a/1> .").await.status, StatusCode::NO_CONTENT);
+    assert_refused(&put(&fixture, "/rest/book", "<book#b> dc:hasPart <a/1> .").await, "book#b");
+    let patch = |member: &str| {
+        let update = format!("DELETE WHERE {{ ?part <http://purl.org/dc/terms/hasPart> <{member}> }}");
+        fixture.ask(Method::PATCH, "/rest/book").header("content-type", "application/sparql-update").body(update)
+    };
+    assert_refused(&patch("a/1").answer().await, "book#a");
+    assert_eq!(patch("a/2").answer().await.status, StatusCode::NO_CONTENT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_rule_is_refused() {
     let fixture = with_book().await;
     for rule in [
@@ -528,7 +546,7 @@ async fn statements_that_repeat_a_long_relation_are_sent_in_pieces() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_there_is_too_little_memory_for_many_long_rules_their_resource_is_not_read() {
+async fn while_there_is_too_little_memory_for_many_long_rules_their_resource_is_not_read_or_changed() {
     const MEMORY_BYTES: u64 = 8 << 20;
     let fixture = fixture_keeping(LibraryOptions { memory_bytes: MEMORY_BYTES, ..LibraryOptions::default() }).await;
     fixture.make("/rest/book", "RDFSource", "").await;
@@ -538,12 +556,28 @@ async fn while_there_is_too_little_memory_for_many_long_rules_their_resource_is_
     let memory = &fixture.library.memory;
     assert_eq!(memory.taken_bytes(), 0);
     let others = memory.try_reserve(&Party::Local, Memory::largest_share(MEMORY_BYTES) - (600 << 10)).unwrap();
-    for method in [Method::GET, Method::HEAD] {
-        let refused = fixture.ask(method.clone(), "/rest/book").answer().await;
+    let requests = [
+        (Method::GET, "*/*", "", StatusCode::OK),
+        (Method::HEAD, "*/*", "", StatusCode::OK),
+        (Method::PUT, "text/turtle", "<> <http://example.org/p> 1 .", StatusCode::NO_CONTENT),
+        (
+            Method::PATCH,
+            "application/sparql-update",
+            "INSERT DATA { <> <http://example.org/p> 2 }",
+            StatusCode::NO_CONTENT,
+        ),
+    ];
+    let ask = |method: &Method, media_type: &str, body: &'static str| {
+        fixture.ask(method.clone(), "/rest/book").header("content-type", media_type).body(body).answer()
+    };
+    for (method, media_type, body, _) in requests.clone() {
+        let refused = ask(&method, media_type, body).await;
         assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE, "{method}");
         assert!(refused.header("retry-after").is_some(), "{method}: {refused:?}");
     }
     drop(others);
-    assert_eq!(fixture.get("/rest/book").await.status, StatusCode::OK);
-    assert_eq!(memory.taken_bytes(), 0);
+    for (method, media_type, body, status) in requests {
+        assert_eq!(ask(&method, media_type, body).await.status, status, "{method}");
+        assert_eq!(memory.taken_bytes(), 0, "{method}");
+    }
 }

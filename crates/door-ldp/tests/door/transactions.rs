@@ -1,9 +1,15 @@
 //! Transactions: what their clients see, what others see, and how they end.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use heads::LibraryOptions;
+use bytes::Bytes;
+use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
+use heads::{LibraryOptions, keys};
 use http::{Method, StatusCode};
+use library::Library;
+use store::{Call, Row, Rows, Scan, Store, StoreResult, Table, Wrapper};
 
 use crate::support::{Ask, Fixture, ON_CASSANDRA, ROOT, Reply, fixture, fixture_keeping};
 
@@ -322,6 +328,62 @@ async fn any_server_goes_on_with_a_transaction() {
     assert_eq!(commit(&fixture, &tx).await.status, StatusCode::NO_CONTENT, "a repeated commit");
     let over = of(fixture.put("/rest/a/c", ""), &tx).await;
     assert_eq!(over.status, StatusCode::CONFLICT, "{}", over.text());
+}
+
+/// A store that counts the pages of operations in `/c` that are read before the heads of their
+/// resources are.
+struct InPages {
+    inner: Arc<dyn Store>,
+    /// All pages.
+    pages: AtomicUsize,
+    /// Those since heads were read last.
+    waiting: AtomicUsize,
+    /// The most that waited.
+    most: AtomicUsize,
+}
+
+impl Wrapper for InPages {
+    fn inner(&self) -> &dyn Store {
+        self.inner.as_ref()
+    }
+
+    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
+        self.waiting.store(0, Ordering::SeqCst);
+        self.inner.get_many(call, table, keys).await
+    }
+
+    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+        if table == Table::Work && scan.from.starts_with(&keys::operations_in(&"c".parse().unwrap())) {
+            self.pages.fetch_add(1, Ordering::SeqCst);
+            let waiting = self.waiting.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(waiting, Ordering::SeqCst);
+        }
+        self.inner.scan(call, table, partition, scan).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_in_a_transaction_holds_few_of_its_operations_at_once_however_large_they_are() {
+    const CHILDREN: usize = 8;
+    let fixture = fixture().await;
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    let tx = begin(&fixture).await;
+    let disposition = format!("attachment; filename=\"{}\"", "x".repeat(40_000));
+    for n in 0..CHILDREN {
+        let ask = fixture.ask(Method::PUT, &format!("/rest/c/{n}")).header("content-type", "image/png").body("pixels");
+        let created = of(ask.header("content-disposition", &disposition), &tx).await;
+        assert_eq!(created.status, StatusCode::CREATED, "{}", created.text());
+    }
+    let [pages, waiting, most] = [(); 3].map(|()| AtomicUsize::new(0));
+    let store = Arc::new(InPages { inner: fixture.library.store().clone(), pages, waiting, most });
+    let library = Library::open(store.clone(), fixture.clock.clone(), LibraryOptions::default()).await.unwrap();
+    let Routes { read, write } = routes(Arc::new(LdpDoor::new(library.clone(), LdpSettings::default())));
+    let fixture = Fixture { router: read.merge(write), library, ..fixture };
+    let seen = get(&fixture, &tx, "/rest/c").await;
+    assert_eq!(members(&seen, &format!("{ROOT}c")).len(), CHILDREN, "{}", seen.text());
+    // One reading is for the tag, and one for the listing. The last page of each may be empty.
+    let (pages, most) = (store.pages.load(Ordering::SeqCst), store.most.load(Ordering::SeqCst));
+    assert!(pages >= 6 && most <= 2, "{most} of {pages} pages are held at once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
