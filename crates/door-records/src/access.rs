@@ -35,6 +35,11 @@ pub trait Access: Send + Sync + 'static {
         Duration::MAX
     }
 
+    /// How fast a request that has begun has to arrive. Its connection ends otherwise.
+    fn request_pace(&self) -> RequestPace {
+        RequestPace { pause: Duration::MAX, least_bytes: 0 }
+    }
+
     /// Counts a command of a party. `Err`: it may make none now.
     fn count(&self, party: &Party) -> Result<(), Exceeded>;
 
@@ -43,6 +48,15 @@ pub trait Access: Send + Sync + 'static {
 
     /// Learns of a command that was refused because of who sent it, or how many there were.
     fn refused(&self, refused: &Refused<'_>);
+}
+
+/// How fast a request has to arrive. Only the time counts in which the door waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestPace {
+    /// The longest pause.
+    pub pause: Duration,
+    /// Bytes that must arrive within each `pause` of waiting.
+    pub least_bytes: u64,
 }
 
 /// The password is no token.

@@ -1,16 +1,18 @@
 //! Serves one connection.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use budget::{Party, Share};
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use store::Deadline;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::Door;
+use crate::access::RequestPace;
 use crate::answer::Answer;
 use crate::arity;
 use crate::clients::Ends;
@@ -39,7 +41,7 @@ const ANSWER_BYTES: usize = 16 << 10;
 const KEPT_BYTES: usize = 4 * ANSWER_BYTES;
 
 /// How much later a connection goes on for each command that is refused because its client has
-/// exceeded a limit.
+/// exceeded a limit. The answer comes at once, by its deadline. So refusals cost less than commands.
 const LIMITED_PAUSE: Duration = Duration::from_millis(10);
 
 /// The longest pause, however many were refused since the last one.
@@ -60,6 +62,8 @@ pub(crate) struct Connection<I> {
     arrived: tokio::time::Instant,
     /// The memory for a request that arrives in many pieces.
     input_share: Option<Share>,
+    /// What has arrived of that.
+    arriving: Arriving,
     output: BytesMut,
     /// The pause before it goes on.
     owed_pause: Duration,
@@ -68,6 +72,30 @@ pub(crate) struct Connection<I> {
     has_asked: bool,
     /// Whether it has sent one as a client that may do anything.
     is_known: bool,
+}
+
+/// The part of a request that has arrived. It starts again each time that enough has arrived.
+#[derive(Default)]
+struct Arriving {
+    /// The time in which the server has waited for it.
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Arriving {
+    /// How long the server waits for the next bytes.
+    fn wait_max(&self, pace: RequestPace) -> Duration {
+        if self.bytes < pace.least_bytes { pace.pause.saturating_sub(self.waited) } else { pace.pause }
+    }
+
+    /// Counts bytes that arrived after a wait.
+    fn count(&mut self, waited: Duration, bytes: usize, pace: RequestPace) {
+        self.waited += waited;
+        self.bytes += bytes as u64;
+        if self.waited >= pace.pause && self.bytes >= pace.least_bytes {
+            *self = Self::default();
+        }
+    }
 }
 
 /// The connection cannot go on.
@@ -109,6 +137,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             input: BytesMut::new(),
             arrived: tokio::time::Instant::now(),
             input_share: None,
+            arriving: Arriving::default(),
             output: BytesMut::new(),
             owed_pause: Duration::ZERO,
             began: tokio::time::Instant::now(),
@@ -117,9 +146,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         }
     }
 
-    /// Serves requests until the client leaves, is silent for too long, does not show in time that it
-    /// may do anything, sends what cannot be understood, or is ended by another one; or until `stop`,
-    /// which lets the requests that are under way end.
+    /// Serves requests until the client leaves, is silent for too long, sends a request too slowly,
+    /// does not show in time that it may do anything, sends what cannot be understood, or is ended by
+    /// another one; or until `stop`, which lets the requests that are under way end.
     pub(crate) async fn serve(mut self, stop: CancellationToken) {
         let killed = self.session.killed();
         tokio::select! {
@@ -143,7 +172,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     /// Begins the next request, or waits for one.
     async fn go_on(&mut self, stop: &CancellationToken) -> Result<(), Ended> {
         match self.requests.next(&mut self.input) {
-            Ok(Some(words)) => self.begin(words).await,
+            Ok(Some(words)) => {
+                self.arriving = Arriving::default();
+                self.begin(words).await
+            }
             Ok(None) => {
                 self.finish().await?;
                 self.send().await?;
@@ -168,11 +200,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             return self.end(Refusal::error("this port speaks the Redis protocol, not HTTP")).await;
         }
         let counted = self.session.count(&words);
+        let is_limited = counted.is_err();
+        let share = counted.and_then(|()| self.door.share_of_words(&self.party, words.len()));
         let command = words.first().and_then(|name| RecordCommand::find(name));
-        if let (Ok(()), Some(command), None) = (&counted, command, &self.transaction)
+        if let (Ok(_), Some(command), None) = (&share, command, &self.transaction)
             && self.session.require(command.writes).and_then(|()| command.check(&words[1..])).is_ok()
         {
             let task = Task::new(command, words, self.deadline(), self.arrived.into_std());
+            let task = task.within(share.ok().flatten());
             while !self.pipeline.admits(&task) {
                 self.put_next().await?;
             }
@@ -181,9 +216,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         }
         self.finish().await?;
         let (writes, began) = (self.writes(&words), self.arrived.into_std());
-        let answered = match &counted {
-            Ok(()) => self.answer(&words).await,
-            Err(refusal) => Err(refusal.clone()),
+        let answered = match share {
+            Ok(_share) => self.answer(&words).await,
+            Err(refusal) => {
+                self.break_off(&words);
+                Err(refusal)
+            }
         };
         let answer = answered.unwrap_or_else(|refusal| {
             self.session.note(&words, &refusal);
@@ -193,8 +231,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if answer.reply != QUEUED {
             count(&self.door, &writes, &answer.reply, began);
         }
-        if counted.is_err() {
-            self.limited(&words);
+        if is_limited {
+            self.owed_pause = LIMITED_PAUSE_MAX.min(self.owed_pause + LIMITED_PAUSE);
         }
         self.put(answer).await
     }
@@ -216,10 +254,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         }
     }
 
-    /// A command is refused because its client has exceeded a limit. What would have depended on it
-    /// does not happen. The answer comes at once, by its deadline, and the connection goes on a little
-    /// later, so that refusals cost less than commands.
-    fn limited(&mut self, words: &[Bytes]) {
+    /// A command is refused without a look at it, because its client has exceeded a limit or there is
+    /// no memory. What would have depended on it does not happen.
+    fn break_off(&mut self, words: &[Bytes]) {
         let is = |known: &[u8]| words.first().is_some_and(|name| name.eq_ignore_ascii_case(known));
         self.transaction.iter_mut().for_each(Transaction::break_off);
         if is(b"watch") {
@@ -228,7 +265,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if is(b"exec") {
             (self.transaction, self.watched) = (None, Watched::default());
         }
-        self.owed_pause = LIMITED_PAUSE_MAX.min(self.owed_pause + LIMITED_PAUSE);
     }
 
     /// Waits for as long as refusals by a limit demand, or until the server stops.
@@ -272,18 +308,29 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                 _ => return self.end(Refusal::overloaded("there is no memory for the request now")).await,
             }
         }
-        self.input.reserve(READ_BYTES);
+        // Otherwise a client that stops in the middle of a request would keep the memory for it.
+        let has_begun = !self.input.is_empty() || self.requests.has_begun();
+        let pace = has_begun.then(|| self.door.access.request_pace());
         let silence_max = self.silence_max();
-        if silence_max.is_zero() {
+        let wait_max = pace.map_or(silence_max, |pace| silence_max.min(self.arriving.wait_max(pace)));
+        if wait_max.is_zero() {
             return Err(Ended);
         }
+        self.input.reserve(READ_BYTES);
+        let began = tokio::time::Instant::now();
         let mut bounded = (&mut self.io).take(READ_BYTES as u64);
-        let read = timeout(silence_max, bounded.read_buf(&mut self.input));
-        tokio::select! {
-            read = read => if !matches!(read, Ok(Ok(1..))) { return Err(Ended) },
+        let read = timeout(wait_max, bounded.read_buf(&mut self.input));
+        let bytes = tokio::select! {
+            read = read => match read {
+                Ok(Ok(bytes @ 1..)) => bytes,
+                _ => return Err(Ended),
+            },
             () = stop.cancelled() => return Err(Ended),
-        }
+        };
         self.arrived = tokio::time::Instant::now();
+        if let Some(pace) = pace {
+            self.arriving.count(self.arrived - began, bytes, pace);
+        }
         Ok(())
     }
 
@@ -307,18 +354,24 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.output.len() >= ANSWER_BYTES { self.send().await } else { Ok(()) }
     }
 
-    /// Sends what waits. A client that does not read ends its connection. Meanwhile the commands that
-    /// are under way go on, so that those of others do not wait for them.
+    /// Sends what waits. A client that reads nothing for too long ends its connection. Meanwhile the
+    /// commands that are under way go on, so that those of others do not wait for them.
     async fn send(&mut self) -> Result<(), Ended> {
         let Self { io, output, pipeline, door, party, .. } = self;
         let is_large = output.capacity() > KEPT_BYTES;
+        let stall_max = door.settings.stall_max;
         let sending = async {
-            io.write_all_buf(output).await?;
-            io.flush().await
+            // Each part has so much time, because a slow client takes one after the other.
+            while output.has_remaining() {
+                if timeout(stall_max, io.write_buf(output)).await?? == 0 {
+                    return Err(io::Error::from(io::ErrorKind::WriteZero));
+                }
+            }
+            timeout(stall_max, io.flush()).await?
         };
         let is_sent = tokio::select! {
             biased;
-            sent = timeout(door.settings.stall_max, sending) => matches!(sent, Ok(Ok(()))),
+            sent = sending => sent.is_ok(),
             never = pipeline.go_on(|tasks| door.start(party, tasks)) => match never {},
         };
         if is_large {
@@ -451,6 +504,10 @@ mod tests {
             None
         }
 
+        fn request_pace(&self) -> RequestPace {
+            RequestPace { pause: PAUSE, least_bytes: 30 << 10 }
+        }
+
         fn count(&self, _: &Party) -> Result<(), Exceeded> {
             Ok(())
         }
@@ -460,21 +517,99 @@ mod tests {
         fn refused(&self, _: &Refused<'_>) {}
     }
 
-    #[tokio::test]
-    async fn large_buffers_are_given_back_with_their_shares_of_the_memory() {
-        const LARGE: usize = 600_000;
-        let (memory, minute) = (Memory::new(64 << 20), Duration::from_secs(60));
+    /// The longest pause within a request, and within the reading of an answer.
+    const PAUSE: Duration = Duration::from_secs(30);
+
+    fn door(memory: &Memory) -> Arc<Door> {
+        let hour = Duration::from_secs(3_600);
         let settings = Settings {
-            deadline: minute,
-            deadline_max: minute,
-            silence_max: minute,
-            stall_max: minute,
+            deadline: hour,
+            deadline_max: hour,
+            silence_max: hour,
+            stall_max: PAUSE,
             request: RequestLimits::default(),
         };
         let records = Records::new(Arc::new(NullStore::new()), Arc::new(SystemClock));
-        let door = Door::new(Arc::new(records), Box::new(Open), memory.clone(), settings);
+        Door::new(Arc::new(records), Box::new(Open), memory.clone(), settings)
+    }
+
+    /// Serves one end of a pipe, which holds so many bytes, until its connection ends. The other end
+    /// is that of the client.
+    fn serving(memory: &Memory, bytes: usize) -> (tokio::io::DuplexStream, impl Future<Output = ()>) {
+        let (client, server) = tokio::io::duplex(bytes);
+        let connection = Connection::new(door(memory), server, Party::Local, Ends::default());
+        (client, connection.serve(CancellationToken::new()))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_hardly_arrives_any_more_ends_and_returns_its_memory() {
+        let (memory, began) = (Memory::new(64 << 20), tokio::time::Instant::now());
+        let (mut client, served) = serving(&memory, 1 << 20);
+        let sent = format!("PING\r\n*2\r\n$4\r\nECHO\r\n$1000000\r\n{}", "x".repeat(20_000));
+        let sending = async {
+            let mut most = 0;
+            client.write_all(sent.as_bytes()).await.unwrap();
+            while client.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                most = memory.taken_bytes().max(most);
+            }
+            most
+        };
+        let ((), most) = tokio::join!(served, sending);
+        assert!(most > 1_000_000, "{most}");
+        assert!((PAUSE..PAUSE + Duration::from_secs(3)).contains(&began.elapsed()), "{:?}", began.elapsed());
+        assert_eq!(memory.taken_bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_arrives_slowly_is_answered() {
+        let (memory, began) = (Memory::new(64 << 20), tokio::time::Instant::now());
+        let (mut client, served) = serving(&memory, 1 << 20);
+        let sending = async {
+            client.write_all(b"*2\r\n$4\r\nECHO\r\n$204800\r\n").await.unwrap();
+            for _ in 0..100 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                client.write_all(&[b'x'; 2_048]).await.unwrap();
+            }
+            client.write_all(b"\r\n").await.unwrap();
+            client.shutdown().await.unwrap();
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).await.unwrap();
+            answer.len()
+        };
+        let ((), answer) = tokio::join!(served, sending);
+        assert_eq!(answer, "$204800\r\n\r\n".len() + 204_800);
+        assert!(began.elapsed() > 3 * PAUSE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_an_answer_slowly_gets_all_of_it() {
+        let (memory, began) = (Memory::new(64 << 20), tokio::time::Instant::now());
+        let (mut client, served) = serving(&memory, 4 << 10);
+        let reading = async {
+            let echo = format!("*2\r\n$4\r\nECHO\r\n$100000\r\n{}\r\n", "x".repeat(100_000));
+            client.write_all(echo.as_bytes()).await.unwrap();
+            client.shutdown().await.unwrap();
+            let (mut taken, mut piece) = (0, [0; 4 << 10]);
+            loop {
+                tokio::time::sleep(PAUSE / 3).await;
+                match client.read(&mut piece).await.unwrap() {
+                    0 => return taken,
+                    bytes => taken += bytes,
+                }
+            }
+        };
+        let ((), taken) = tokio::join!(served, reading);
+        assert_eq!(taken, "$100000\r\n\r\n".len() + 100_000);
+        assert!(began.elapsed() > 3 * PAUSE);
+    }
+
+    #[tokio::test]
+    async fn large_buffers_are_given_back_with_their_shares_of_the_memory() {
+        const LARGE: usize = 600_000;
+        let memory = Memory::new(64 << 20);
         let (mut client, server) = tokio::io::duplex(2 * LARGE);
-        let mut connection = Connection::new(door, server, Party::Local, Ends::default());
+        let mut connection = Connection::new(door(&memory), server, Party::Local, Ends::default());
         let stop = CancellationToken::new();
         for bytes in [LARGE, 100] {
             let request = format!("*2\r\n$4\r\nECHO\r\n${bytes}\r\n{}\r\n", "x".repeat(bytes));

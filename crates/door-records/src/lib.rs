@@ -49,7 +49,7 @@ use store::Deadline;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-pub use access::{Access, Exceeded, Refused, Rights, Why, WrongPassword};
+pub use access::{Access, Exceeded, Refused, RequestPace, Rights, Why, WrongPassword};
 pub use clients::Ends;
 pub use request::RequestLimits;
 
@@ -66,9 +66,9 @@ pub struct Settings {
     pub deadline: Duration,
     /// The longest time that a connection may ask for.
     pub deadline_max: Duration,
-    /// How long a client may be silent.
+    /// How long a client may be silent between requests.
     pub silence_max: Duration,
-    /// How long a client may take to read an answer.
+    /// How long a client may read nothing of an answer.
     pub stall_max: Duration,
     /// Limits of one request.
     pub request: RequestLimits,

@@ -21,6 +21,12 @@ const COMMANDS_MAX: usize = 64;
 /// So many commands run as one at most.
 const GATHERED_MAX: usize = 32;
 
+/// So many words have those that are under way at most, unless it is only one command.
+const WORDS_MAX: usize = 1_024;
+
+/// A map with places for more keys than this is given back once no command is under way.
+const KEYS_KEPT: usize = 8 * COMMANDS_MAX;
+
 /// Runs commands: all as one, or each by itself.
 pub(crate) trait Start: Fn(Vec<Task>) -> Vec<Answering> {}
 
@@ -32,8 +38,10 @@ pub(crate) struct Pipeline {
     gathered: Vec<Task>,
     running: FuturesOrdered<Answering>,
     answers: VecDeque<Answer>,
-    /// The number of commands that are not answered.
-    commands: usize,
+    /// The number of words of each command that is not answered.
+    under_way: VecDeque<usize>,
+    /// Their sum.
+    words: usize,
     /// The keys of all of them, and whether one of them writes there.
     keys: HashMap<Bytes, bool>,
 }
@@ -43,7 +51,8 @@ impl Pipeline {
     /// what it reads, or reads what it changes.
     pub(crate) fn admits(&self, task: &Task) -> bool {
         let meets = |key: &Bytes| self.keys.get(key).is_some_and(|is_written| task.command.writes || *is_written);
-        self.commands < COMMANDS_MAX && !task.ids().any(meets)
+        let are_few = self.words + task.words_in_all() <= WORDS_MAX || self.under_way.is_empty();
+        self.under_way.len() < COMMANDS_MAX && are_few && !task.ids().any(meets)
     }
 
     /// Adds a command that it admits.
@@ -51,7 +60,8 @@ impl Pipeline {
         for id in task.ids() {
             *self.keys.entry(id.clone()).or_default() |= task.command.writes;
         }
-        self.commands += 1;
+        self.words += task.words_in_all();
+        self.under_way.push_back(task.words_in_all());
         self.gathered.push(task);
         if self.gathered.len() == GATHERED_MAX {
             self.start(start);
@@ -79,9 +89,13 @@ impl Pipeline {
             self.start(start);
             self.answers.extend(self.running.next().await?);
         }
-        self.commands -= 1;
-        if self.commands == 0 {
+        self.words -= self.under_way.pop_front().unwrap_or(0);
+        if self.under_way.is_empty() {
             self.keys.clear();
+            // A map that is cleared keeps its places.
+            if self.keys.capacity() > KEYS_KEPT {
+                self.keys = HashMap::new();
+            }
         }
         self.answers.pop_front()
     }
@@ -100,7 +114,10 @@ mod tests {
     use crate::reply::Reply;
 
     fn task(words: &'static str) -> Task {
-        let words: Vec<Bytes> = words.split(' ').map(|word| Bytes::from_static(word.as_bytes())).collect();
+        task_of(words.split(' ').map(|word| Bytes::from_static(word.as_bytes())).collect())
+    }
+
+    fn task_of(words: Vec<Bytes>) -> Task {
         let deadline = Deadline::within(Duration::from_secs(60));
         Task::new(RecordCommand::find(&words[0]).unwrap(), words, deadline, Instant::now())
     }
@@ -161,5 +178,36 @@ mod tests {
         assert_eq!(*started.lock(), [GATHERED_MAX; COMMANDS_MAX / GATHERED_MAX]);
         pipeline.next(start).await.unwrap();
         assert!(pipeline.admits(&task("get b")));
+    }
+
+    /// A command that reads many keys.
+    fn reading(keys: usize) -> Task {
+        let keys = (0..keys).map(|key| Bytes::from(key.to_string()));
+        task_of(std::iter::once(Bytes::from_static(b"mget")).chain(keys).collect())
+    }
+
+    #[tokio::test]
+    async fn a_command_with_many_keys_leaves_no_memory_for_them_behind() {
+        let mut pipeline = Pipeline::default();
+        pipeline.push(reading(10_000), slow_answers);
+        assert!(pipeline.keys.capacity() >= 10_000);
+        pipeline.next(slow_answers).await.unwrap();
+        assert!(pipeline.keys.capacity() < 1_000, "{}", pipeline.keys.capacity());
+        // Places for those of small commands are kept.
+        pipeline.push(task("get a"), slow_answers);
+        let places = pipeline.keys.capacity();
+        pipeline.next(slow_answers).await.unwrap();
+        assert_eq!(pipeline.keys.capacity(), places);
+    }
+
+    #[tokio::test]
+    async fn the_words_of_the_commands_under_way_are_bounded() {
+        let mut pipeline = Pipeline::default();
+        assert!(pipeline.admits(&reading(10_000)), "it is alone");
+        pipeline.push(reading(1_000), slow_answers);
+        assert!(pipeline.admits(&reading(20)));
+        assert!(!pipeline.admits(&reading(30)));
+        pipeline.next(slow_answers).await.unwrap();
+        assert!(pipeline.admits(&reading(1_000)));
     }
 }

@@ -4,7 +4,7 @@
 //! once. Nothing is reserved for bytes that were announced and did not arrive, but for the places
 //! of a few words.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use thiserror::Error;
 
 use crate::http;
@@ -94,6 +94,11 @@ impl Requests {
         Self { limits, words: Vec::new(), missing: None, length: None, bytes: 0, searched: 0 }
     }
 
+    /// Whether a list of words has begun and not ended.
+    pub fn has_begun(&self) -> bool {
+        self.missing.is_some()
+    }
+
     /// Bytes of the words of an unfinished request.
     pub fn held_bytes(&self) -> usize {
         if self.missing.is_some() { self.bytes - self.length.unwrap_or(0) } else { 0 }
@@ -119,6 +124,9 @@ impl Requests {
                     if !is_list {
                         let words = inline_words(line)?;
                         input.advance(taken);
+                        if words.iter().map(|word| word.len() + WORD_BYTES).sum::<usize>() > self.limits.bytes {
+                            return Err(ProtocolError::TooLarge(self.limits.bytes));
+                        }
                         match words.is_empty() {
                             true => continue,
                             false => return Ok(Some(words)),
@@ -202,14 +210,14 @@ fn number(text: &[u8]) -> Option<i64> {
 /// The words of a line: separated by blanks, or quoted. Between double quotes, `\n`, `\r`, `\t`,
 /// `\b`, `\a` and `\xFF` are bytes; between single quotes, `\'` is a quote.
 fn inline_words(line: &[u8]) -> Result<Vec<Bytes>, ProtocolError> {
-    let mut words = Vec::new();
+    // All words are in one allocation: none is longer than what is read for it.
+    let (mut words, mut word) = (Vec::new(), BytesMut::with_capacity(line.len()));
     let mut rest = line;
     loop {
         rest = rest.trim_ascii_start();
         if rest.is_empty() {
             return Ok(words);
         }
-        let mut word = Vec::new();
         let mut quote = None;
         loop {
             let Some((&byte, after)) = rest.split_first() else {
@@ -231,17 +239,17 @@ fn inline_words(line: &[u8]) -> Result<Vec<Bytes>, ProtocolError> {
                 }
                 (Some(b'"'), b'\\') => {
                     let (byte, after) = escaped(rest)?;
-                    word.push(byte);
+                    word.put_u8(byte);
                     rest = after;
                 }
                 (Some(b'\''), b'\\') if rest.first() == Some(&b'\'') => {
-                    word.push(b'\'');
+                    word.put_u8(b'\'');
                     rest = &rest[1..];
                 }
-                (_, byte) => word.push(byte),
+                (_, byte) => word.put_u8(byte),
             }
         }
-        words.push(word.into());
+        words.push(word.split().freeze());
     }
 }
 
@@ -310,6 +318,14 @@ mod tests {
             refusal(&[b"*".to_vec(), b"1".repeat(70_000)].concat()),
             "Protocol error: too big mbulk count string"
         );
+    }
+
+    #[test]
+    fn the_words_of_a_line_count_like_those_of_a_list() {
+        let mut requests = Requests::new(RequestLimits { bytes: 100 * (1 + WORD_BYTES) });
+        let mut input = BytesMut::from(format!("{}\r\n{}\r\n", "a ".repeat(100), "a ".repeat(101)).as_bytes());
+        assert_eq!(requests.next(&mut input).unwrap().unwrap().len(), 100);
+        assert_eq!(requests.next(&mut input), Err(ProtocolError::TooLarge(1_700)));
     }
 
     #[test]

@@ -23,6 +23,13 @@ pub(crate) const READ_AT_ONCE: usize = 64;
 /// So many records of one command are changed at once, if they do not change together.
 pub(crate) const CHANGED_AT_ONCE: usize = 8;
 
+/// A command of so few words after its name takes no share of the memory for them.
+const FREE_WORDS: usize = 64;
+
+/// Memory for each word of a command while it is at work: the word, its place among the keys that are
+/// under way, the record of the key, and the answer for it.
+const WORD_BYTES: usize = 320;
+
 /// The most ids of a command that met damage in the log.
 const LOGGED_IDS_MAX: usize = 8;
 
@@ -33,13 +40,25 @@ pub(crate) struct Task {
     words: Vec<Bytes>,
     deadline: Deadline,
     began: Instant,
+    /// The memory for its words, until it has its answer.
+    _share: Option<Share>,
 }
 
 impl Task {
     /// A command with its name and the words after it, which [`RecordCommand::check`] accepts. Its
     /// time began with their arrival.
     pub(crate) fn new(command: &'static RecordCommand, words: Vec<Bytes>, deadline: Deadline, began: Instant) -> Self {
-        Self { command, words, deadline, began }
+        Self { command, words, deadline, began, _share: None }
+    }
+
+    /// The same command, with the memory for its words.
+    pub(crate) fn within(self, share: Option<Share>) -> Self {
+        Self { _share: share, ..self }
+    }
+
+    /// The number of its words, with its name.
+    pub(crate) fn words_in_all(&self) -> usize {
+        self.words.len()
     }
 
     /// The words after the name.
@@ -314,6 +333,15 @@ impl Door {
     ) -> CommandResult<Option<Share>> {
         let refusal = |_| Refusal::overloaded("there is no memory for so many records now");
         share_of(&self.memory, party, records.map(Record::bytes).sum()).map_err(refusal)
+    }
+
+    /// A share of the memory for a request of so many words, unless they are few.
+    pub(crate) fn share_of_words(&self, party: &Party, words: usize) -> CommandResult<Option<Share>> {
+        if words <= 1 + FREE_WORDS {
+            return Ok(None);
+        }
+        let refusal = |_| Refusal::overloaded("there is no memory for so many words now");
+        self.memory.try_reserve(party, (words * WORD_BYTES) as u64).map(Some).map_err(refusal)
     }
 
     /// Counts a command.

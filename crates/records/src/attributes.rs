@@ -1,5 +1,7 @@
 //! The named values of a record, in the order in which they were first set.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use indexmap::IndexMap;
 use indexmap::map::Entry;
@@ -25,6 +27,9 @@ impl Attribute {
         Self { value, expires_at: None }
     }
 }
+
+/// So few attributes are deleted one by one.
+const DELETED_ONE_BY_ONE: usize = 2;
 
 /// Named values. What has expired must be dropped ([`Attributes::drop_expired`]) before anything
 /// else is asked for.
@@ -105,6 +110,36 @@ impl Attributes {
         deleted
     }
 
+    /// Deletes attributes and returns them. One that is named again is gone by then. It goes over all
+    /// attributes once, however many are deleted: deleting one moves all behind it.
+    pub fn delete_all<'a>(&mut self, names: impl IntoIterator<Item = &'a Bytes>) -> Vec<Option<Attribute>> {
+        self.delete_chosen(names, |found| (found.cloned(), found.is_some()))
+    }
+
+    /// Asks for each name what is to be said of its attribute, and whether that is deleted.
+    fn delete_chosen<'a, T>(
+        &mut self,
+        names: impl IntoIterator<Item = &'a Bytes>,
+        choose: impl Fn(Option<&Attribute>) -> (T, bool),
+    ) -> Vec<T> {
+        let (mut answers, mut gone) = (Vec::new(), BTreeSet::new());
+        for name in names {
+            let found = self.named.get_full(&name[..]).filter(|(place, ..)| !gone.contains(place));
+            let (answer, is_deleted) = choose(found.map(|(_, _, attribute)| attribute));
+            answers.push(answer);
+            gone.extend(found.filter(|_| is_deleted).map(|(place, ..)| place));
+        }
+        self.is_changed |= !gone.is_empty();
+        if gone.len() <= DELETED_ONE_BY_ONE {
+            // From the last one, so that the others keep their places.
+            gone.iter().rev().for_each(|place| drop(self.named.shift_remove_index(*place)));
+        } else {
+            let mut places = 0..self.named.len();
+            self.named.retain(|_, _| places.next().is_some_and(|place| !gone.contains(&place)));
+        }
+        answers
+    }
+
     /// Adds to an attribute that is an integer, or absent and so zero. It keeps its expiry.
     ///
     /// Errors: [`RecordError::NotAnInteger`], [`RecordError::Overflow`].
@@ -142,6 +177,24 @@ impl Attributes {
         }
         self.is_changed |= attribute.expires_at.replace(at) != Some(at);
         ExpiryChange::Set
+    }
+
+    /// Sets the expiry of attributes. One that is deleted and named again is missing by then.
+    pub fn expire_all(
+        &mut self,
+        names: &[Bytes],
+        at: UnixMillis,
+        rule: ExpiryRule,
+        now: UnixMillis,
+    ) -> Vec<ExpiryChange> {
+        if at > now {
+            return names.iter().map(|name| self.expire(name, at, rule, now)).collect();
+        }
+        self.delete_chosen(names, |found| match found {
+            None => (ExpiryChange::Missing, false),
+            Some(attribute) if !rule.allows(attribute.expires_at, at) => (ExpiryChange::Refused, false),
+            Some(_) => (ExpiryChange::Deleted, true),
+        })
     }
 
     /// Drops the expiry of an attribute and returns it. `None`: there is no such attribute.
@@ -225,6 +278,40 @@ mod tests {
         assert_eq!(attributes.len(), 1);
         attributes.drop_expired(LATER);
         assert!(attributes.is_empty());
+    }
+
+    /// Lists of names, some of which are there. Longer ones have names twice.
+    fn lists_of_names() -> Vec<Vec<Bytes>> {
+        let mut lists = Vec::new();
+        for step in 1..13_usize {
+            for count in 0..16_usize {
+                lists.push((0..count).map(|number| Bytes::from((number * step % 13).to_string())).collect());
+            }
+        }
+        lists
+    }
+
+    #[test]
+    fn deleting_many_at_once_is_the_same_as_deleting_one_by_one() {
+        let expiring = |number: u64| Attribute { value: name("v"), expires_at: Some(UnixMillis(1_000 + number)) };
+        let all: Attributes = (0..10).map(|number| (Bytes::from(number.to_string()), expiring(number))).collect();
+        let in_order = |attributes: &Attributes| attributes.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let later = ExpiryRule { is_set: None, order: Some(crate::expiry::Order::Later) };
+        for names in lists_of_names() {
+            let (mut together, mut single) = (all.clone(), all.clone());
+            let deleted: Vec<_> = names.iter().map(|name| single.delete(name)).collect();
+            assert_eq!(together.delete_all(&names), deleted, "{names:?}");
+            assert_eq!(in_order(&together), in_order(&single), "{names:?}");
+            assert_eq!((&together, together.is_changed()), (&single, single.is_changed()), "{names:?}");
+            let now = UnixMillis(1_005);
+            for (at, rule) in [(NOW, ExpiryRule::default()), (LATER, ExpiryRule::default()), (now, later)] {
+                let (mut together, mut single) = (all.clone(), all.clone());
+                let changes: Vec<_> = names.iter().map(|name| single.expire(name, at, rule, now)).collect();
+                assert_eq!(together.expire_all(&names, at, rule, now), changes, "{names:?}");
+                assert_eq!(in_order(&together), in_order(&single), "{names:?}");
+                assert_eq!((&together, together.is_changed()), (&single, single.is_changed()), "{names:?}");
+            }
+        }
     }
 
     #[test]

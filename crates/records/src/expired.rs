@@ -1,16 +1,22 @@
 //! Deletes expired attributes of records that nobody changes.
 //!
 //! A change drops what has expired. A record that lasts and is only read would keep it on disk. A
-//! walk over all records writes such a record again, as it is seen anyway. So no answer changes.
+//! walk over all records writes such a record again, as it is seen anyway. So no answer changes. Of
+//! servers that share a store one walks at a time ([`Records::take_walk`]).
+//!
+//! In mode fast there is nothing to do: each attribute is a row, which expires by itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use store::{Deadline, Outcome, PlainValue, Row, Table};
 
 use crate::following::follow;
+use crate::mode::Mode;
 use crate::record::Content;
 use crate::records::{Records, RecordsError, by, call, decoded, sealed};
+use crate::turns::Turns;
 
 /// A record is written again if its row gets shorter by so many bytes, or by one part of so many.
 /// Otherwise the write costs more than it frees.
@@ -34,22 +40,25 @@ pub struct Dropped {
     pub written_bytes: u64,
     /// By how many bytes those rows are shorter than before.
     pub freed_bytes: u64,
-    /// Why the step ended at the record `next`, which was perhaps not written; `None`: it did not.
+    /// Why the step ended early, at a record that was perhaps not written; `None`: it did not. The
+    /// next step does not try that record again.
     pub stopped_by: Option<RecordsError>,
 }
 
 impl Records {
-    /// Whether [`Records::drop_expired`] has something to do: in a store that belongs to this
-    /// process and has records. On Cassandra it has not.
+    /// Whether [`Records::drop_expired`] has something to do: in mode atomic, in a store that has
+    /// records. In one that servers share, this process must know of some.
     pub fn drops_expired(&self) -> bool {
-        self.lists_in_one_pass() && Table::Records.is_in(self.store.level())
+        self.mode() == Mode::Atomic && self.mode.is_agreed() && Table::Records.is_in(self.store.level())
     }
 
     /// One step of a walk over all records, of at most `max` of them. It ends earlier before it
-    /// reads much more than `max_bytes`. It deletes expired attributes where they are 1 KiB or a
-    /// quarter of the row, and changes nothing else: not what is seen of a record, nor when that
-    /// expires. A record that is being changed, that has changed meanwhile or that is damaged stays
-    /// as it is.
+    /// reads much more than `max_bytes`. In a store that servers share, sizes are not known before,
+    /// so a step has no more records than certainly fit.
+    ///
+    /// It deletes expired attributes where they are 1 KiB or a quarter of the row, and changes
+    /// nothing else: not what is seen of a record, nor when that expires. A record that is being
+    /// changed, that has changed meanwhile or that is damaged stays as it is.
     ///
     /// It does not count as asking for the records, and leaves in the engine's cache what is read
     /// more often. What it writes need not survive a power failure.
@@ -65,6 +74,7 @@ impl Records {
         if !self.drops_expired() {
             return Ok(Dropped::default());
         }
+        let max = if self.is_shared() { max.min(self.fit_in(max_bytes)) } else { max };
         let walk = self.store.walk_rows(call(deadline), Table::Records, from, max, max_bytes);
         let page = by(deadline, walk).await?;
         let mut dropped = Dropped { next: page.next, ..Dropped::default() };
@@ -80,8 +90,10 @@ impl Records {
                 }
                 Ok(false) => {}
                 Err(error) => {
-                    // The next step goes on behind it, so that no record holds up the walk.
-                    return Ok(Dropped { next: Some(id), stopped_by: Some(error), ..dropped });
+                    // The next step goes on behind it, so that no record holds up the walk. Where
+                    // ids are not the places of a walk, it goes on behind the page.
+                    let next = if self.is_shared() { dropped.next.take() } else { Some(id) };
+                    return Ok(Dropped { next, stopped_by: Some(error), ..dropped });
                 }
             }
         }
@@ -108,8 +120,13 @@ impl Records {
     async fn shorten(&self, deadline: Deadline, id: &Bytes, row: &Row, then: PlainValue) -> Result<bool, RecordsError> {
         let Some(turn) = self.place(id).free_turn() else { return Ok(false) };
         let step = follow(id, Some(PlainValue::of(row)), Some(then.clone()));
-        let link = turn.begin(id, Some(then));
-        match self.give(deadline, turn, link, step, SYNC_DELAY).await? {
+        let outcome = if self.is_shared() {
+            self.write(deadline, Arc::new(Turns { _held: vec![turn] }), vec![step]).await?
+        } else {
+            let link = turn.begin(id, Some(then));
+            self.give(deadline, turn, link, step, SYNC_DELAY).await?
+        };
+        match outcome {
             Outcome::Applied => Ok(true),
             Outcome::Refused { .. } => Ok(false),
             Outcome::Unknown { reason } => Err(RecordsError::Unknown(reason)),

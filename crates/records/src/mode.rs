@@ -19,12 +19,11 @@ use store::{
 };
 use tokio::time::{Instant, sleep};
 
+use crate::kept::{PARTITION, call};
 use crate::record::{Content, Record};
 use crate::records::{ROW, RecordsError, by};
 
-/// The row with the mode, in [`Table::Work`]. Its partition is about this store alone
-/// ([`store::copying::LOCAL_PREFIX`]).
-const PARTITION: Bytes = Bytes::from_static(b"local/records");
+/// The row with the mode, beside what else a store keeps about its records as a whole.
 const SORT: Bytes = Bytes::from_static(b"mode");
 
 /// The pause after an unknown outcome.
@@ -96,10 +95,6 @@ fn unknown(record: Record) -> RecordsError {
     RecordsError::Damaged(format!("the mode of the records is none that this program knows: {record:?}"))
 }
 
-fn call(deadline: Deadline) -> Call {
-    Call::new(Class::Description, deadline)
-}
-
 /// The mode of this process, and whether it is that of the store.
 pub(crate) struct KnownMode {
     pub(crate) mode: Mode,
@@ -125,11 +120,16 @@ impl KnownMode {
         }
     }
 
+    /// Whether this process knows that there are records in its mode, or that none has to look.
+    pub(crate) fn is_agreed(&self) -> bool {
+        self.is_agreed.load(Ordering::Relaxed)
+    }
+
     /// Refuses if the records are in the other mode. As long as there are none, calls look for some
     /// now and then, because that asks all nodes.
     pub(crate) async fn check(&self, deadline: Deadline) -> Result<(), RecordsError> {
         let is_vacant = || self.vacant_until.lock().is_some_and(|until| Instant::now() < until);
-        if self.is_agreed.load(Ordering::Relaxed) || is_vacant() { Ok(()) } else { self.look(deadline).await }
+        if self.is_agreed() || is_vacant() { Ok(()) } else { self.look(deadline).await }
     }
 
     /// Likewise, and always looks.

@@ -217,6 +217,11 @@ impl Records {
         self.sync_delay
     }
 
+    /// Whether several processes may have the store.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
     /// Whether [`Records::change`] takes several ids: whether changes of several records are made
     /// all or none.
     pub fn changes_several_at_once(&self) -> bool {
@@ -374,7 +379,12 @@ impl Records {
 
     /// Runs steps. If the caller goes away meanwhile, the write goes on without it. It keeps the
     /// turns until the write has ended, so that the next change begins with what this one left.
-    async fn write(&self, deadline: Deadline, turns: Arc<Turns>, steps: Vec<Step>) -> Result<Outcome, RecordsError> {
+    pub(crate) async fn write(
+        &self,
+        deadline: Deadline,
+        turns: Arc<Turns>,
+        steps: Vec<Step>,
+    ) -> Result<Outcome, RecordsError> {
         let (store, compares, sync_delay) = (self.store.clone(), self.is_shared, self.sync_delay);
         let key = steps.first().map(|step| step.partition().clone()).unwrap_or_default();
         let write = Unbroken::new(async move {

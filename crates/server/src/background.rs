@@ -10,7 +10,7 @@ use fixity::{Auditor, Step};
 use heads::ObjectsResult;
 use library::Library;
 use metrics::{counter, gauge};
-use records::{Records, RecordsError};
+use records::{Mode, Records, RecordsError};
 use serde::Serialize;
 use store::{Call, Class, Deadline, Store, StoreError, StoreResult};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -47,6 +47,14 @@ const ROUND: Round = Round {
     time: Duration::from_secs(30),
     rest: 9,
 };
+
+/// The same of a store that servers share. There a step looks up each of 64 records by itself, and
+/// a write is decided by several nodes. If a step takes 10 ms, a pass over a million records takes
+/// about an hour.
+const SHARED_ROUND: Round = Round { step: (1_000, 4 << 20), written_bytes: 1 << 20, ..ROUND };
+
+/// A round there begins no sooner after the one before it, because to take a turn costs two writes.
+const SHARED_INTERVAL_MIN: Duration = Duration::from_secs(10);
 
 /// Runs until the handles are dropped. Each step may be interrupted: any prefix of it does no harm.
 pub(crate) fn start(library: Library, interval: Duration) -> [AbortOnDropHandle<()>; 2] {
@@ -103,17 +111,29 @@ fn keep_collecting(library: Library, interval: Duration) -> AbortOnDropHandle<()
 }
 
 /// Deletes expired attributes of records that nobody changes, in rounds, until the handle is
-/// dropped. Each step may be interrupted.
-pub(crate) fn drop_expired_attributes(records: Arc<Records>, interval: Duration) -> AbortOnDropHandle<()> {
+/// dropped. Each step may be interrupted. In mode fast each attribute is a row, which expires by
+/// itself.
+pub(crate) fn drop_expired_attributes(
+    library: &Library,
+    records: Arc<Records>,
+    interval: Duration,
+) -> AbortOnDropHandle<()> {
+    let server: [u8; 16] = library.heads.surroundings().random.bytes();
+    let (round, interval) = match records.is_shared() {
+        true => (SHARED_ROUND, interval.max(SHARED_INTERVAL_MIN)),
+        false => (ROUND, interval),
+    };
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // A server that has just started serves first.
         ticks.tick().await;
-        let mut walk = AttributeWalk::default();
-        while records.drops_expired() {
+        let mut walk = AttributeWalk::of(Bytes::copy_from_slice(&server), interval);
+        while records.mode() == Mode::Atomic {
             ticks.tick().await;
-            walk.round(&records, &ROUND).await;
+            if records.drops_expired() {
+                walk.in_turn(&records, &round).await;
+            }
         }
     }))
 }
@@ -274,14 +294,41 @@ struct Round {
 /// The walk over all records that deletes expired attributes.
 #[derive(Default)]
 struct AttributeWalk {
-    /// It goes on behind this record; `None`: at the first. It is kept in memory: a server that
-    /// starts begins again.
+    /// The number that this server drew when it started.
+    server: Bytes,
+    /// For how long the other servers that share a store leave the walk to this one after a round.
+    lease: Duration,
+    /// It goes on here; `None`: at the first record. In a data folder it is kept in memory: a
+    /// server that starts begins again.
     from: Option<Bytes>,
     /// Whether the log has a failure since all records were seen last.
     has_warned: bool,
 }
 
 impl AttributeWalk {
+    /// That of a server that begins a round in each interval.
+    fn of(server: Bytes, interval: Duration) -> Self {
+        Self { server, lease: 2 * interval + ROUND.time + STEP_MAX, ..Self::default() }
+    }
+
+    /// One round, if it is the turn of this server: of those that share a store one walks at a
+    /// time, and the store keeps where it is.
+    async fn in_turn(&mut self, records: &Records, round: &Round) {
+        if !records.is_shared() {
+            return self.round(records, round).await;
+        }
+        let turn = match records.take_walk(Deadline::within(STEP_MAX), &self.server, self.lease).await {
+            Ok(Some(turn)) => turn,
+            Ok(None) => return,
+            Err(error) => return self.stopped(&error),
+        };
+        self.from = turn.from.clone();
+        self.round(records, round).await;
+        if let Err(error) = records.keep_walk(Deadline::within(STEP_MAX), turn, self.from.clone()).await {
+            self.stopped(&error);
+        }
+    }
+
     /// One round. It ends early behind the last record, and if the store refuses something.
     async fn round(&mut self, records: &Records, round: &Round) {
         let ends_at = Instant::now() + round.time;
@@ -337,7 +384,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use records::{Attribute, Draft, Record};
     use store::faults::{Damage, Fault, Faults, Harm, Kind};
-    use store::{Clock, ManualClock, Table, UnixMillis};
+    use store::{Capabilities, Clock, ManualClock, Table, UnixMillis};
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
     use super::*;
@@ -383,7 +430,16 @@ mod tests {
         }
 
         async fn round(&mut self) {
-            self.walk.round(&self.records, &STEP).await;
+            self.walk.in_turn(&self.records, &STEP).await;
+        }
+
+        /// One of several servers that share the store, with its walk.
+        async fn sharing(&self, server: &'static str) -> (Records, AttributeWalk) {
+            let records = Records::new(Arc::new(Shared(self.store.clone())), self.clock.clone());
+            assert!(!records.drops_expired(), "it knows of no record yet");
+            records.check_mode(Deadline::within(HOUR)).await.unwrap();
+            assert!(records.drops_expired());
+            (records, AttributeWalk { lease: HOUR, ..AttributeWalk::of(server.into(), HOUR) })
         }
 
         /// The records whose rows still have what has expired.
@@ -397,6 +453,19 @@ mod tests {
                 }
             }
             long
+        }
+    }
+
+    /// A store that servers share.
+    struct Shared(Arc<Faults>);
+
+    impl store::Wrapper for Shared {
+        fn inner(&self) -> &dyn Store {
+            &*self.0
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { is_shared: true, ..self.inner().capabilities() }
         }
     }
 
@@ -427,6 +496,37 @@ mod tests {
         assert_eq!(subject.long().await, [1_u8]);
         subject.round().await;
         assert!(subject.long().await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn of_servers_that_share_a_store_one_walks_and_the_next_goes_on_where_it_was() {
+        let subject = Subject::new().await;
+        let (first, mut of_first) = subject.sharing("first").await;
+        let (second, mut of_second) = subject.sharing("second").await;
+        for left in [3, 6] {
+            of_first.in_turn(&first, &STEP).await;
+            of_second.in_turn(&second, &STEP).await;
+            assert_eq!(subject.long().await, (left..10).collect::<Vec<u8>>());
+        }
+        // The first one is gone, or was not heard of for too long.
+        subject.clock.advance(HOUR);
+        of_second.in_turn(&second, &STEP).await;
+        of_first.in_turn(&first, &STEP).await;
+        assert_eq!(subject.long().await, [9_u8]);
+        of_second.in_turn(&second, &STEP).await;
+        assert_eq!((subject.long().await.len(), of_second.from), (0, None));
+    }
+
+    #[tokio::test]
+    async fn a_walk_waits_while_a_store_that_servers_share_takes_no_changes() {
+        let subject = Subject::new().await;
+        let (records, mut walk) = subject.sharing("server").await;
+        subject.store.set_full(true);
+        walk.in_turn(&records, &STEP).await;
+        assert_eq!((subject.long().await.len(), walk.has_warned), (10, false));
+        subject.store.set_full(false);
+        walk.in_turn(&records, &STEP).await;
+        assert_eq!(subject.long().await.len(), 7);
     }
 
     #[tokio::test]

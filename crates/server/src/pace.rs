@@ -30,9 +30,9 @@ use crate::problem;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// The longest pause.
-    pause: Duration,
+    pub(crate) pause: Duration,
     /// Bytes that must arrive within each `pause` of waiting.
-    least_bytes: u64,
+    pub(crate) least_bytes: u64,
 }
 
 impl Pace {

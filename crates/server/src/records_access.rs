@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use audit::{Actor, Audit, Event, EventKind, EventResult};
 use budget::Party;
-use door_records::{Access, Exceeded, Refused, Rights, Why, WrongPassword};
+use door_records::{Access, Exceeded, Refused, RequestPace, Rights, Why, WrongPassword};
 use http::StatusCode;
 
 use crate::access::{Policy, Right};
 use crate::config::AuditMode;
 use crate::live::Live;
+use crate::pace::Pace;
 use crate::quota::Quotas;
 
 /// Where the records are over HTTP: the target of refusals in the audit.
@@ -45,6 +46,11 @@ impl Access for RecordsAccess {
 
     fn greeting_max(&self) -> Duration {
         self.live.limits().header_time
+    }
+
+    fn request_pace(&self) -> RequestPace {
+        let Pace { pause, least_bytes } = Pace::of(&self.live.limits());
+        RequestPace { pause, least_bytes }
     }
 
     fn count(&self, party: &Party) -> Result<(), Exceeded> {

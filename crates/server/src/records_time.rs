@@ -1,5 +1,8 @@
 //! Keeps how late it is for records in a file of the data folder, so that what has expired stays so if
-//! the clock of the machine is set back while no server runs, or after a crash.
+//! the clock of the machine is set back while no server runs, or after a crash. Servers that share a
+//! store keep it in the store, in case the clocks of its nodes are set back: see
+//! [`Records::keep_time`]. What they see later than that is not added there. They do not run on one
+//! machine, and a server that starts must not wait while others serve.
 //!
 //! The file is written every ten seconds and at the end, so after a crash its time is too early. How
 //! much later records may have seen follows from the time that has passed since. The clock of the
@@ -18,9 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use records::Records;
+use records::{AHEAD_MAX, Records, RecordsError};
 use rustix::time::ClockId;
-use store::UnixMillis;
+use store::{Deadline, UnixMillis};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::AbortOnDropHandle;
@@ -36,13 +39,19 @@ const FILE_BYTES_MAX: u64 = 256;
 /// How often the file is written.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
+/// What another server of a store has kept less long ago is not kept again.
+const NEW_FOR: Duration = Duration::from_secs(5);
+
+/// The time limit of keeping the time in a store, and of asking for it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// Records see nothing that is so much later than the time of the file: it is written before, also by
 /// a slow disk. A longer time would let servers wait longer.
 const LATER_MAX: Duration = Duration::from_secs(20);
 
-/// A time that is ahead of the clock by more than this counts as a mistake of the past: records would
-/// not expire until the clock has caught up.
-const AHEAD_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Differences that say nothing: of one clock that is read at two times, and of several ones.
+const USUAL_OF_ONE: Duration = Duration::from_millis(100);
+const USUAL_OF_SEVERAL: Duration = Duration::from_secs(10);
 
 /// Where the kernel gives the id of the boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -50,9 +59,9 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The time of the records of one server.
 pub(crate) struct RecordsTime {
     records: Arc<Records>,
-    /// `None`: the store has no folder, and its servers go by the clocks of its nodes.
+    /// `None`: the store has no folder. Servers that share it keep the time in the store.
     file: Option<PathBuf>,
-    /// Whether the file was written for the last time. Locked while it is written.
+    /// Whether the time was kept for the last time. Locked while it is kept.
     has_ended: Mutex<bool>,
 }
 
@@ -112,6 +121,9 @@ impl RecordsTime {
     /// Lets records begin at the latest time that they have seen, if the clock is behind it.
     pub(crate) async fn restored(records: Arc<Records>, folder: Option<&Path>) -> Arc<Self> {
         let (time, wait) = Self::begun(records, folder, &Boot::now());
+        if time.file.is_none() {
+            time.begin_at_kept().await;
+        }
         if !wait.is_zero() {
             tracing::info!(?wait, "the machine has booted after a crash: waiting until nothing can expire early");
             tokio::time::sleep(wait).await;
@@ -126,7 +138,15 @@ impl RecordsTime {
         (Arc::new(Self { records, file, has_ended: Mutex::new(false) }), wait)
     }
 
-    /// Keeps the file until the handle is dropped. It is written before records are used, because
+    /// Lets records begin at the latest time that servers of the store have kept.
+    async fn begin_at_kept(&self) {
+        match self.records.begin_at_kept_time(Deadline::within(PATIENCE)).await {
+            Ok(ahead) => report(ahead, USUAL_OF_SEVERAL),
+            Err(error) => tracing::warn!(%error, "how late it was for records is not known"),
+        }
+    }
+
+    /// Keeps the time until the handle is dropped. It is kept before records are used, because
     /// they see what is much later than the time that the last server kept.
     pub(crate) async fn start(self: &Arc<Self>) -> AbortOnDropHandle<()> {
         self.keep(Boot::now()).await;
@@ -134,14 +154,14 @@ impl RecordsTime {
         AbortOnDropHandle::new(tokio::spawn(async move {
             let mut ticks = tokio::time::interval_at(Instant::now() + SAVE_EVERY, SAVE_EVERY);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            while time.file.is_some() {
+            while time.file.is_some() || time.records.is_shared() {
                 ticks.tick().await;
                 time.keep(Boot::now()).await;
             }
         }))
     }
 
-    /// Writes the file, unless that was done for the last time.
+    /// Keeps the time, unless that was done for the last time.
     async fn keep(&self, boot: Boot) {
         let has_ended = self.has_ended.lock().await;
         if !*has_ended {
@@ -149,7 +169,7 @@ impl RecordsTime {
         }
     }
 
-    /// Writes the file for the last time: records are not used any more.
+    /// Keeps the time for the last time: records are not used any more.
     pub(crate) async fn save(&self) {
         let mut has_ended = self.has_ended.lock().await;
         *has_ended = true;
@@ -157,12 +177,24 @@ impl RecordsTime {
     }
 
     async fn write(&self, boot: Boot, later_max: Duration) {
-        let Some(file) = self.file.clone() else { return };
+        let Some(file) = self.file.clone() else { return self.keep_in_store(NEW_FOR.min(later_max)).await };
         let kept = Kept { time: self.records.now(), later_max, boot };
         let path = file.clone();
         let written = tokio::task::spawn_blocking(move || sealed_file::write(&path, MAGIC, &kept.encode())).await;
         if let Err(error) = written.unwrap_or_else(|error| Err(io::Error::other(error))) {
             tracing::warn!(file = %file.display(), %error, "how late it was for records could not be kept");
+        }
+    }
+
+    /// Keeps the time in the store, unless what is kept is behind it by at most `behind`.
+    async fn keep_in_store(&self, behind: Duration) {
+        match self.records.keep_time(Deadline::within(PATIENCE), behind).await {
+            Ok(()) => {}
+            // While nodes do not answer, the log has more important lines.
+            Err(RecordsError::Store(error)) if error.is_passing() => {
+                tracing::debug!(%error, "how late it is for records was not kept");
+            }
+            Err(error) => tracing::warn!(%error, "how late it is for records could not be kept"),
         }
     }
 }
@@ -181,20 +213,24 @@ fn restore(records: &Records, file: &Path, boot: &Boot) -> Duration {
     let passed = boot.since(&kept.boot);
     let seen = kept.time.plus(passed.map_or(kept.later_max, |passed| passed.min(kept.later_max)));
     let ahead = seen.since(records.now());
+    if ahead <= AHEAD_MAX {
+        records.not_before(seen);
+        if passed.is_none() && ahead <= kept.later_max {
+            return ahead;
+        }
+    }
+    report(ahead, USUAL_OF_ONE);
+    Duration::ZERO
+}
+
+/// Says in the log by how much the clock is behind the kept time, if that is more than usual.
+fn report(ahead: Duration, usual: Duration) {
     if ahead > AHEAD_MAX {
         let hint = "what expired in between may be seen again";
         tracing::warn!(?ahead, hint, "the clock is far behind that of the last server, which is ignored");
-        return Duration::ZERO;
-    }
-    records.not_before(seen);
-    if passed.is_none() && ahead <= kept.later_max {
-        return ahead;
-    }
-    // Two clocks that are read one after the other do not say that it was set.
-    if ahead > Duration::from_millis(100) {
+    } else if ahead > usual {
         tracing::warn!(?ahead, "the clock was set back: time stands still for records until it has caught up");
     }
-    Duration::ZERO
 }
 
 fn read(file: &Path) -> io::Result<Kept> {
@@ -205,7 +241,7 @@ fn read(file: &Path) -> io::Result<Kept> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use records::Record;
-    use store::{Deadline, ManualClock, Store};
+    use store::{Capabilities, ManualClock, Store, Wrapper};
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
     use super::*;
@@ -345,6 +381,51 @@ mod tests {
         assert_eq!(started(&store, &clock, folder.path()).records.now(), NOW);
         clock.set(UnixMillis(NOW.0 + 2 * HOUR_MS));
         assert_eq!(started(&store, &clock, folder.path()).records.now(), UnixMillis(NOW.0 + 25 * HOUR_MS));
+    }
+
+    /// A store that servers share.
+    struct Shared(Arc<dyn Store>);
+
+    impl Wrapper for Shared {
+        fn inner(&self) -> &dyn Store {
+            &*self.0
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { is_shared: true, folder: None, ..self.0.capabilities() }
+        }
+    }
+
+    #[tokio::test]
+    async fn servers_that_share_a_store_begin_at_the_latest_time_that_one_of_them_has_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::new(NOW));
+        let store: Arc<dyn Store> = Arc::new(Shared(store(folder.path(), &clock)));
+        let server = async |at: UnixMillis| {
+            clock.set(at);
+            RecordsTime::restored(Arc::new(Records::new(store.clone(), clock.clone())), None).await
+        };
+        let at = |seconds: u64| NOW.plus(Duration::from_secs(seconds));
+        let first = server(at(60)).await;
+        first.keep(Boot::now()).await;
+        assert_eq!(server(NOW).await.records.now(), NOW, "without records nothing is kept");
+        let put = |drafts: &mut [records::Draft]| drafts[0].put(Record::text(Bytes::from_static(b"x")));
+        first.records.change(within(), &[Bytes::from_static(b"id")], put).await.unwrap();
+        for (seconds, kept_s) in [(120, 120), (123, 120), (126, 126)] {
+            clock.set(at(seconds));
+            first.keep(Boot::now()).await;
+            assert_eq!(server(NOW).await.records.now(), at(kept_s));
+        }
+        clock.set(at(127));
+        first.save().await;
+        assert_eq!(server(NOW).await.records.now(), at(127));
+        // A time that is far ahead was a mistake, and does not stay.
+        for later_ms in [25 * HOUR_MS, 0, 2 * HOUR_MS] {
+            let server = server(UnixMillis(NOW.0 + later_ms)).await;
+            assert_eq!(server.records.now(), UnixMillis(NOW.0 + later_ms));
+            server.records.check_mode(within()).await.unwrap();
+            server.keep(Boot::now()).await;
+        }
     }
 
     #[tokio::test]

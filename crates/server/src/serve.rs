@@ -91,8 +91,8 @@ async fn serve_app(
         None => None,
     };
     let _sweeping = background::start(app.library().clone(), app.config().store.sweep_interval);
-    let records = app.stored_records().clone();
-    let _dropping = background::drop_expired_attributes(records, app.config().store.sweep_interval);
+    let (records, interval) = (app.stored_records().clone(), app.config().store.sweep_interval);
+    let _dropping = background::drop_expired_attributes(app.library(), records, interval);
     let _tokens = background::keep_fresh(app.tokens().clone());
     let _fixity = app.config().fixity.every.map(|_| background::audit_fixity(app.fixity().clone()));
     let warming = app.warming().start();

@@ -212,8 +212,10 @@ pub(super) fn get_and_expire(draft: &mut Draft, mut words: Words<'_>) -> Command
     // As in Valkey, the time is looked at only if the record is no text.
     draft.attributes()?;
     let expiry = sent.looked_at(|time| time.moment_of_attribute(now))?;
+    if matches!(expiry, ExpiryOption::At(at) if at <= now) {
+        return delete_and_list(draft, names);
+    }
     draft.change_attributes(|found| {
-        // One by one: a name that is named again may be gone by then.
         let answers = names.iter().map(|name| {
             let answer = value(Some(found), name);
             match expiry {
@@ -229,15 +231,20 @@ pub(super) fn get_and_expire(draft: &mut Draft, mut words: Words<'_>) -> Command
 
 pub(super) fn get_and_delete(draft: &mut Draft, mut words: Words<'_>) -> CommandResult<Reply> {
     let names = words.fields(1)?;
+    delete_and_list(draft, names)
+}
+
+/// Deletes attributes. The answer has their values.
+fn delete_and_list(draft: &mut Draft, names: &[Bytes]) -> CommandResult<Reply> {
     draft.change_attributes(|found| {
-        let deleted = names.iter().map(|name| found.delete(name).map(|attribute| attribute.value));
+        let deleted = found.delete_all(names).into_iter().map(|deleted| deleted.map(|attribute| attribute.value));
         Ok(Reply::List(deleted.map(Reply::bytes_or_nothing).collect()))
     })
 }
 
 pub(super) fn delete(draft: &mut Draft, words: Words<'_>) -> CommandResult<Reply> {
     draft.change_attributes(|found| {
-        Ok(Reply::count(words.rest().iter().filter(|name| found.delete(name).is_some()).count()))
+        Ok(Reply::count(found.delete_all(words.rest()).iter().filter(|deleted| deleted.is_some()).count()))
     })
 }
 
@@ -364,7 +371,7 @@ fn expire_by(draft: &mut Draft, mut words: Words<'_>, word: ExpiryWord) -> Comma
     let names = words.fields(1)?;
     let now = draft.now;
     draft.change_attributes(|found| {
-        let codes = names.iter().map(|name| match found.expire(name, at, rule, now) {
+        let codes = found.expire_all(names, at, rule, now).into_iter().map(|change| match change {
             ExpiryChange::Missing => -2,
             ExpiryChange::Refused => 0,
             ExpiryChange::Set => 1,

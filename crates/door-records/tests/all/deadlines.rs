@@ -13,8 +13,9 @@ use axum::body::{Body, to_bytes};
 use budget::Memory;
 use futures::future::join_all;
 use http::{HeaderMap, Request, StatusCode, header};
+use records::Mode;
 use store::Store;
-use store::faults::{Fault, Faults, Kind};
+use store::faults::{Fault, Faults, Kind, Rates};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 use tower::ServiceExt;
@@ -256,13 +257,11 @@ async fn asked(
     (parts.status, parts.headers, began.elapsed(), String::from_utf8(body.to_vec()).unwrap())
 }
 
-#[tokio::test]
-async fn every_command_on_records_ends_by_its_deadline_if_the_store_stalls() {
-    let (_subject, faults, mut connection) = stalling().await;
-    tokio::time::pause();
+/// Every command on records, with as few words as it may have, and some about several of them or
+/// all. What the words say is looked at once the record is read.
+async fn every_command(connection: &mut Connection) -> Vec<Vec<String>> {
     let Frame::List(commands) = connection.ask(&["COMMAND"]).await else { panic!("no list of commands") };
     assert!(commands.len() > 50, "{commands:?}");
-    // As few words as each may have. What they say is looked at once the record is read.
     let commands = commands.iter().map(|command| {
         let Frame::List(parts) = command else { panic!("{command:?}") };
         let Frame::Integer(words) = &parts[1] else { panic!("{command:?}") };
@@ -271,7 +270,14 @@ async fn every_command_on_records_ends_by_its_deadline_if_the_store_stalls() {
     });
     let others = ["SCAN 0", "DBSIZE", "WATCH x", "MGET x y", "MSET x 1 y 2", "DEL x y", "EXISTS x y"];
     let others = others.map(|command| command.split(' ').map(str::to_owned).collect::<Vec<_>>());
-    for command in commands.chain(others) {
+    commands.chain(others).collect()
+}
+
+#[tokio::test]
+async fn every_command_on_records_ends_by_its_deadline_if_the_store_stalls() {
+    let (_subject, faults, mut connection) = stalling().await;
+    tokio::time::pause();
+    for command in every_command(&mut connection).await {
         faults.next(Kind::Read, STALL);
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
         let (answer, took) = timed(&mut connection, &words).await;
@@ -285,6 +291,136 @@ async fn every_command_on_records_ends_by_its_deadline_if_the_store_stalls() {
     faults.next(Kind::Read, STALL);
     let (answer, took) = timed(&mut connection, &["EXEC"]).await;
     assert!(answer.starts_with("DEADLINE ") && at_its_deadline(took, DEADLINE), "{answer} after {took:?}");
+}
+
+/// Each call of the store takes far longer than any deadline.
+const ALL_STALL: Rates = Rates {
+    delay: 1.0,
+    max_delay: Duration::from_secs(100 * 24 * 3_600),
+    unavailable: 0.0,
+    unknown_applied: 0.0,
+    unknown_not_applied: 0.0,
+};
+
+/// A door to a store that several servers seem to share, before its first record.
+async fn shared(mode: Mode) -> (Subject, Arc<Faults>, Connection) {
+    let settings = door_records::Settings { deadline: DEADLINE, ..settings() };
+    let (subject, faults) = Subject::shared(mode, settings).await;
+    let connection = subject.connect();
+    (subject, faults, connection)
+}
+
+/// The same with the text `there` and the attributes `h`.
+async fn shared_with_records(mode: Mode) -> (Subject, Arc<Faults>, Connection) {
+    let (subject, faults, mut connection) = shared(mode).await;
+    connection.ask(&["PENATES.DEADLINE", "60000"]).await;
+    assert_eq!(connection.ask(&["SET", "there", "1"]).await.text(), "OK");
+    assert_eq!(connection.ask(&["HSET", "h", "f", "1"]).await.text(), "1");
+    connection.ask(&["RESET"]).await;
+    (subject, faults, connection)
+}
+
+#[tokio::test]
+async fn every_command_ends_by_its_deadline_in_a_shared_store_in_both_modes() {
+    // In mode fast they are written without being read.
+    let writes = [
+        "HSET x f 1",
+        "HMSET x f 1",
+        "HSETEX x EX 9 FIELDS 1 f 1",
+        "PENATES.HSET x EX 9 FIELDS 1 f 1",
+        "HDEL x f",
+        "SET x 1",
+        "SETEX x 9 1",
+        "PSETEX x 9 1",
+        "MSET x 1 y 2",
+        "DEL x y",
+        "UNLINK x",
+    ];
+    for (mode, of_writes) in [(Mode::Atomic, "DEADLINE "), (Mode::Fast, "UNKNOWN ")] {
+        let (subject, faults, mut connection) = shared_with_records(mode).await;
+        let commands = every_command(&mut connection).await;
+        let router = subject.router();
+        tokio::time::pause();
+        faults.set_rates(1, ALL_STALL);
+        for command in commands {
+            let words: Vec<&str> = command.iter().map(String::as_str).collect();
+            let (answer, took) = timed(&mut connection, &words).await;
+            let is_late = answer.starts_with("DEADLINE ") || answer.starts_with("UNKNOWN ");
+            // What mode fast does not offer, and what it need not read, it refuses at once.
+            let is_refused = mode == Mode::Fast && answer.starts_with("ERR ") && took < SCHEDULING;
+            let is_in_time = is_late && at_its_deadline(took, DEADLINE) || is_refused;
+            assert!(is_in_time, "{mode}: {command:?} took {took:?}: {answer}");
+        }
+        connection.ask(&["UNWATCH"]).await;
+        for command in writes {
+            let (answer, took) = timed(&mut connection, &command.split(' ').collect::<Vec<_>>()).await;
+            assert!(answer.starts_with(of_writes), "{mode}: {command}: {answer}");
+            assert!(at_its_deadline(took, DEADLINE), "{mode}: {command} took {took:?}");
+        }
+        for command in ["MULTI", "SET x 1"] {
+            connection.ask(&command.split(' ').collect::<Vec<_>>()).await;
+        }
+        let (answer, took) = timed(&mut connection, &["EXEC"]).await;
+        assert!(answer.starts_with(of_writes) && at_its_deadline(took, DEADLINE), "{mode}: {answer} after {took:?}");
+        for (request, body) in [
+            ("GET /records/x", ""),
+            ("PUT /records/x", "{\"f\": 1}"),
+            ("PATCH /records/x", "{\"f\": 1}"),
+            ("DELETE /records/x", ""),
+            ("GET /records/", ""),
+        ] {
+            let (status, _, took, answer) = asked(&router, request, body, Some(30)).await;
+            assert_eq!(status, StatusCode::GATEWAY_TIMEOUT, "{mode}: {request}: {answer}");
+            assert!(at_its_deadline(took, Duration::from_millis(30)), "{mode}: {request} took {took:?}");
+        }
+        tokio::time::resume();
+    }
+}
+
+/// A change asks a shared store several times. Each of its calls may be the one that stalls.
+#[tokio::test]
+async fn a_command_on_a_shared_store_ends_by_its_deadline_whichever_of_its_calls_stalls() {
+    let prompt = (Kind::Read, Fault::Delay(Duration::from_millis(1)));
+    let away = (Kind::Read, Fault::Unavailable);
+    let (read, write) = ((Kind::Read, STALL), (Kind::Run, STALL));
+    // Before the first record its mode is looked for in three reads, and then written.
+    for mode in [Mode::Atomic, Mode::Fast] {
+        let (_subject, faults, mut connection) = shared(mode).await;
+        tokio::time::pause();
+        for (calls, command) in [
+            (&[read][..], "GET x"),
+            (&[prompt, read], "GET x"),
+            (&[prompt, prompt, read], "GET x"),
+            (&[read], "SET x 1"),
+            (&[prompt, prompt, read], "SET x 1"),
+            (&[write], "SET x 1"),
+        ] {
+            calls.iter().for_each(|(kind, fault)| faults.next(*kind, *fault));
+            let (answer, took) = timed(&mut connection, &command.split(' ').collect::<Vec<_>>()).await;
+            assert!(answer.starts_with("DEADLINE "), "{mode}: {command} after {calls:?}: {answer}");
+            assert!(at_its_deadline(took, DEADLINE), "{mode}: {command} after {calls:?} took {took:?}");
+            assert!(!faults.is_scripted(), "{mode}: {command} has fewer calls than {calls:?}");
+        }
+        tokio::time::resume();
+    }
+    for (mode, calls, command, expected) in [
+        // A usual read, one that misses no change, one that a majority answers, and a write.
+        (Mode::Atomic, &[prompt, read][..], "DEL none", "DEADLINE "),
+        (Mode::Atomic, &[prompt, away, read], "DEL none", "DEADLINE "),
+        (Mode::Atomic, &[prompt, write], "INCR there", "UNKNOWN "),
+        (Mode::Atomic, &[prompt, write], "DEL h", "UNKNOWN "),
+        (Mode::Fast, &[prompt, write], "EXPIRE there 100", "UNKNOWN "),
+        (Mode::Fast, &[prompt, write], "HEXPIRE h 100 FIELDS 1 f", "UNKNOWN "),
+    ] {
+        let (_subject, faults, mut connection) = shared_with_records(mode).await;
+        tokio::time::pause();
+        calls.iter().for_each(|(kind, fault)| faults.next(*kind, *fault));
+        let (answer, took) = timed(&mut connection, &command.split(' ').collect::<Vec<_>>()).await;
+        assert!(answer.starts_with(expected), "{mode}: {command} after {calls:?}: {answer}");
+        assert!(at_its_deadline(took, DEADLINE), "{mode}: {command} after {calls:?} took {took:?}");
+        assert!(!faults.is_scripted(), "{mode}: {command} has fewer calls than {calls:?}");
+        tokio::time::resume();
+    }
 }
 
 #[tokio::test]

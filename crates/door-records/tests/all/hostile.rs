@@ -136,6 +136,31 @@ async fn answers_and_requests_without_memory_for_them_are_refused_and_the_memory
 }
 
 #[tokio::test]
+async fn a_command_of_very_many_words_takes_memory_for_them_until_it_is_answered() {
+    let memory = Memory::new(16 << 20);
+    let subject = Subject::with(memory.clone(), settings()).await;
+    let mut connection = subject.connect();
+    let many = [&["EXISTS"][..], &["k"; 2_000]].concat();
+    let in_a_line = format!("{}\r\n", many.join(" "));
+    let shares = fill(&memory);
+    let sent: [&[&[&str]]; 2] = [&[&many], &[&["MULTI"], &many, &["DISCARD"]]];
+    for commands in sent {
+        let answers = connection.ask_all(commands).await;
+        let refused = answers.iter().filter(|answer| answer.text().starts_with("OVERLOADED there is no memory for so"));
+        assert_eq!(refused.count(), 1, "{answers:?}");
+    }
+    let refused = all_answers(&subject, in_a_line.as_bytes()).await;
+    assert!(refused.starts_with("-OVERLOADED there is no memory for so many words"), "{refused}");
+    // So is the transaction of which it would have been a part.
+    let answers = connection.ask_all(&[&["MULTI"], &many, &["EXEC"]]).await;
+    assert!(answers[2].text().starts_with("EXECABORT "), "{answers:?}");
+    drop(shares);
+    assert_eq!(connection.ask(&many).await, Frame::Integer(0));
+    assert_eq!(all_answers(&subject, in_a_line.as_bytes()).await, ":0\r\n");
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test]
 async fn a_transaction_holds_memory_for_its_words_and_is_refused_beyond_a_limit() {
     let memory = Memory::new(64 << 20);
     let subject = Subject::with(memory.clone(), settings()).await;
@@ -244,7 +269,7 @@ async fn the_answer_of_a_change_keeps_its_memory_while_the_change_is_written() {
 #[tokio::test]
 async fn a_command_of_which_a_part_was_made_is_unknown() {
     for mode in [Mode::Atomic, Mode::Fast] {
-        let (subject, faults) = Subject::shared(mode).await;
+        let (subject, faults) = Subject::shared(mode, settings()).await;
         let mut connection = subject.connect();
         for (names, left) in [(["DEL", "a", "b", "c"], 1), (["UNLINK", "a", "b", "c"], 1)] {
             connection.ask(&["MSET", "a", "1", "b", "2", "c", "3"]).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use records::{Attribute, Draft, Dropped, Mode, Record, Records};
-use store::faults::Faults;
+use store::faults::{Fault, Faults, Kind};
 use store::{
     Call, Class, Clock, Deadline, ManualClock, NewRow, Row, RowPage, Step, Store, StoreResult, Table, UnixMillis,
     Wrapper, stored,
@@ -164,16 +164,21 @@ impl Wrapper for Meanwhile {
 
 #[tokio::test]
 async fn a_change_after_the_record_was_read_wins() {
-    let folder = Folder::new();
-    let changed = record(&[("city", 30, None)]);
-    let row = NewRow::new("", stored::seal(&changed).unwrap());
-    let meanwhile = Arc::new(Meanwhile { inner: folder.store.clone(), put: Mutex::new(None) });
-    let records = folder.records(meanwhile.clone());
-    put(&records, &ID, &record(&[("old", 2_000, Some(MINUTE)), ("city", 10, None)])).await;
-    folder.clock.advance(MINUTE);
-    *meanwhile.put.lock() = Some(row);
-    assert_eq!(drop_expired(&records).await.records, 0);
-    assert_eq!(records.read(within(), &ID).await.unwrap(), Some(changed));
+    for is_shared in [false, true] {
+        let folder = Folder::new();
+        let changed = record(&[("city", 30, None)]);
+        let row = NewRow::new("", stored::seal(&changed).unwrap());
+        let meanwhile = Arc::new(Meanwhile { inner: folder.store.clone(), put: Mutex::new(None) });
+        let records = match is_shared {
+            false => folder.records(meanwhile.clone()),
+            true => folder.records(Arc::new(Shared(meanwhile.clone()))),
+        };
+        put(&records, &ID, &record(&[("old", 2_000, Some(MINUTE)), ("city", 10, None)])).await;
+        folder.clock.advance(MINUTE);
+        *meanwhile.put.lock() = Some(row);
+        assert_eq!(drop_expired(&records).await.records, 0);
+        assert_eq!(records.read(within(), &ID).await.unwrap(), Some(changed));
+    }
 }
 
 #[tokio::test]
@@ -250,21 +255,40 @@ async fn steps_go_over_all_records_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn a_store_that_servers_share_and_mode_fast_are_left_alone() {
+async fn a_store_that_servers_share_is_walked_once_one_knows_of_a_record_and_mode_fast_is_left_alone() {
     let folder = Folder::new();
-    let alone = folder.records(folder.store.clone());
-    put(&alone, &ID, &record(&[("old", 2_000, Some(MINUTE)), ("city", 10, None)])).await;
-    folder.clock.advance(MINUTE);
-    let before = folder.row(&ID).await;
     let faults = Arc::new(Faults::new(folder.store.clone()));
     let shared: Arc<dyn Store> = Arc::new(Shared(faults.clone()));
-    for mode in [Mode::Atomic, Mode::Fast] {
-        let records = Records::in_mode(shared.clone(), folder.clock.clone(), mode);
-        assert!(!records.drops_expired());
-        assert_eq!(drop_expired(&records).await.read_bytes, 0);
+    let records = folder.records(shared.clone());
+    assert!(!records.drops_expired());
+    assert_eq!((drop_expired(&records).await.read_bytes, faults.steps_seen()), (0, 0));
+    put(&records, &ID, &record(&[("old", 2_000, Some(MINUTE)), ("city", 10, None)])).await;
+    folder.clock.advance(MINUTE);
+    for fast in [shared, folder.store.clone()] {
+        let fast = Records::in_mode(fast, folder.clock.clone(), Mode::Fast);
+        assert!(!fast.drops_expired() && drop_expired(&fast).await.read_bytes == 0);
     }
-    assert!(!Records::in_mode(folder.store.clone(), folder.clock.clone(), Mode::Fast).drops_expired());
-    assert_eq!((faults.steps_seen(), folder.row(&ID).await), (0, before));
+    let before = folder.row(&ID).await.value.len();
+    let dropped = drop_expired(&records).await;
+    assert_eq!((dropped.records, dropped.freed_bytes), (1, (before - folder.row(&ID).await.value.len()) as u64));
+    assert_eq!(records.read(within(), &ID).await.unwrap(), Some(record(&[("city", 10, None)])));
+}
+
+#[tokio::test]
+async fn a_write_that_fails_in_a_store_that_servers_share_ends_the_page() {
+    let folder = Folder::new();
+    let faults = Arc::new(Faults::new(folder.store.clone()));
+    let records = folder.records(Arc::new(Shared(faults.clone())));
+    let ids: Vec<Bytes> = (0..5_u8).map(|number| Bytes::from(vec![b'r', number])).collect();
+    for id in &ids {
+        put(&records, id, &record(&[("old", 2_000, Some(MINUTE)), ("city", 10, None)])).await;
+    }
+    folder.clock.advance(MINUTE);
+    faults.next(Kind::Run, Fault::Unavailable);
+    let dropped = records.drop_expired(within(), None, (2, usize::MAX)).await.unwrap();
+    assert!(dropped.records == 0 && dropped.stopped_by.is_some(), "{dropped:?}");
+    let rest = records.drop_expired(within(), dropped.next, (1_000, usize::MAX)).await.unwrap();
+    assert_eq!((rest.records, rest.next), (3, None), "what is left of the page waits for the next pass");
 }
 
 #[tokio::test]

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::support::frame::Frame;
 use crate::support::{Connection, Subject, keyspace, runtime};
+use bytes::Bytes;
 use futures::future::join_all;
-use records::Mode;
-use store::{Clock, SystemClock, UnixMillis};
-use store_cassandra::CassandraOptions;
+use records::{Mode, Records};
+use store::{Call, Class, Clock, Deadline, ManualClock, Store, SystemClock, Table, UnixMillis};
+use store_cassandra::{CassandraOptions, CassandraStore};
 
 /// Two servers of one keyspace; `None` if no node can be started, which was reported.
 async fn two_servers() -> Option<[Subject; 2]> {
@@ -95,5 +96,90 @@ fn a_command_on_several_records_changes_each_of_them() {
         assert_eq!(other.ask(&["DBSIZE"]).await.text(), "10");
         assert_eq!(other.ask(&["DEL", "k0", "k0", "k1"]).await.text(), "2");
         assert_eq!(other.ask(&["DBSIZE"]).await.text(), "8");
+    });
+}
+
+fn within() -> Deadline {
+    Deadline::within(Duration::from_secs(60))
+}
+
+/// Asks lines of words, each of which has its answer.
+async fn assert_answers(connection: &mut Connection, asked: &[(&str, &str)]) {
+    for (line, answer) in asked {
+        assert_eq!(connection.ask(&line.split(' ').collect::<Vec<_>>()).await.text(), *answer, "{line}");
+    }
+}
+
+/// The clocks of the nodes are set back, and those of the servers with them. Nodes keep a row for
+/// an hour longer, so nothing but the kept time hides what has expired.
+#[test]
+fn what_has_expired_stays_so_after_a_restart_with_an_earlier_clock() {
+    runtime().block_on(async {
+        let Some(options) = keyspace().await else { return };
+        let clock = Arc::new(ManualClock::new(SystemClock.now()));
+        let begin = clock.now();
+        let server = async || Subject::with_clock(options.clone(), Mode::Atomic, clock.clone()).await;
+        let first = server().await;
+        let made = [
+            ("SET text 1 PX 60000", "OK"),
+            ("HSET hash stays 1 goes 2", "2"),
+            ("HPEXPIRE hash 60000 FIELDS 1 goes", "1"),
+        ];
+        assert_answers(&mut first.connect(), &made).await;
+        clock.advance(Duration::from_secs(120));
+        let gone = [("EXISTS text", "0"), ("HGETALL hash", "stays 1")];
+        assert_answers(&mut first.connect(), &gone).await;
+        first.records.keep_time(within(), Duration::ZERO).await.unwrap();
+        drop(first);
+        clock.set(begin);
+        let second = server().await;
+        // Without the kept time it would be seen again.
+        assert_answers(&mut second.connect(), &[("GET text", "1"), ("HLEN hash", "2")]).await;
+        let behind = second.records.begin_at_kept_time(within()).await.unwrap();
+        assert_eq!(behind, Duration::from_secs(120));
+        assert_answers(&mut second.connect(), &gone).await;
+    });
+}
+
+#[test]
+fn expired_attributes_of_a_lasting_record_are_deleted_on_cassandra() {
+    const IDS: [&str; 3] = ["a", "b", "c"];
+    const LEASE: Duration = Duration::from_secs(600);
+    runtime().block_on(async {
+        let Some(options) = keyspace().await else { return };
+        let clock = Arc::new(ManualClock::new(SystemClock.now()));
+        let subject = Subject::with_clock(options.clone(), Mode::Atomic, clock.clone()).await;
+        let mut client = subject.connect();
+        for id in IDS {
+            assert_eq!(client.ask(&["HSET", id, "stays", "1", "goes", &"x".repeat(2_000)]).await.text(), "2");
+            assert_eq!(client.ask(&["HPEXPIRE", id, "60000", "FIELDS", "1", "goes"]).await.text(), "1");
+        }
+        assert_eq!(client.ask(&["PEXPIRE", "b", "7200000"]).await.text(), "1");
+        clock.advance(Duration::from_secs(60));
+        let store = CassandraStore::open(options, clock.clone()).await.unwrap();
+        let row_bytes = async |id: &'static str| {
+            let call = Call::new(Class::Record, within());
+            let row = store.get(call, Table::Records, &Bytes::from(id), &Bytes::new()).await.unwrap();
+            row.unwrap().value.len()
+        };
+        assert!(row_bytes("a").await > 2_000);
+        // One server walks. When it is gone, another one goes on where it was.
+        let other = Records::new(store.clone(), clock.clone());
+        other.check_mode(within()).await.unwrap();
+        let turn = subject.records.take_walk(within(), &"first".into(), LEASE).await.unwrap().unwrap();
+        assert!(other.take_walk(within(), &"second".into(), LEASE).await.unwrap().is_none());
+        let first = subject.records.drop_expired(within(), turn.from.clone(), (1, 1 << 20)).await.unwrap();
+        assert!(first.records == 1 && first.next.is_some(), "{first:?}");
+        subject.records.keep_walk(within(), turn, first.next).await.unwrap();
+        clock.advance(LEASE);
+        let turn = other.take_walk(within(), &"second".into(), LEASE).await.unwrap().unwrap();
+        let second = other.drop_expired(within(), turn.from, (1_000, 4 << 20)).await.unwrap();
+        assert!(second.records == 2 && second.next.is_none() && second.stopped_by.is_none(), "{second:?}");
+        for id in IDS {
+            let bytes = row_bytes(id).await;
+            assert!(bytes < 200, "{id} has {bytes} bytes");
+            assert_eq!(client.ask(&["HGETALL", id]).await.text(), "stays 1");
+        }
+        assert_answers(&mut client, &[("PTTL a", "-1"), ("PTTL b", "6540000")]).await;
     });
 }

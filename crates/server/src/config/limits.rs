@@ -32,11 +32,11 @@ pub struct LimitsConfig {
     /// Redis protocol also until the first command of a client that may do anything.
     #[serde(with = "humantime_serde")]
     pub header_time: Duration,
-    /// Longest pause within the body of a request.
+    /// Longest pause within the body of a request, and within a command over the Redis protocol.
     #[serde(with = "humantime_serde")]
     pub body_pause: Duration,
-    /// Least bytes per second of a body, averaged over each `limits.body_pause` in which the server
-    /// waits for it; 0: any.
+    /// Least bytes per second of a body, and of a command over the Redis protocol that does not arrive
+    /// at once, averaged over each `limits.body_pause` in which the server waits for it; 0: any.
     #[serde(with = "text::size")]
     pub body_rate: u64,
     /// Requests per second of one token or address, in the long run; 0: any.

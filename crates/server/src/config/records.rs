@@ -43,7 +43,8 @@ pub struct RecordsConfig {
     /// The longest time that a connection may ask for.
     #[serde(with = "humantime_serde")]
     pub deadline_max: Duration,
-    /// How long a client may be silent. Until its first command `limits.header_time` counts.
+    /// How long a client may be silent between commands. Until its first command
+    /// `limits.header_time` counts, and within a command `limits.body_pause`.
     #[serde(with = "humantime_serde")]
     pub silence_max: Duration,
     /// Bytes of one request; also what one connection may make the server hold.

@@ -168,7 +168,7 @@ const FAMILIES: &[Family] = &[
     family(REPLICATION_LAG, Gauge, Scraped, "Greatest age of what is visible here of another data center"),
     family(RECLAIM_LAG, Gauge, Scraped, "How long ago the records had expired that the last sweep found, at most"),
     family(EXPIRING, Gauge, Scraped, "Records that expire in this hour of the clock (0) and in each after it"),
-    family(ATTRIBUTES_RECLAIMED, Counter, Scraped, "Bytes of expired attributes that a walk over all records deleted"),
+    family(ATTRIBUTES_RECLAIMED, Counter, One, "Bytes of expired attributes that a walk over all records deleted"),
     family(RECORDS.commands, Counter, Each(&[KINDS, OUTCOMES]), "Commands on records, by kind and outcome"),
     family(RECORDS.duration, Histogram, Each(&[KINDS]), "Seconds of commands on records"),
     family(FIXITY_ERRORS, Counter, One, "How often a fixity pass was interrupted by a failure"),

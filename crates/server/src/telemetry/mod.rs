@@ -230,7 +230,6 @@ fn record_health(health: &Health, has_folder: bool) {
     gauge!(UNKNOWN).set(health.unknown_contents as f64);
     if has_folder {
         gauge!(RECLAIM_LAG).set(health.reclaim_lag.unwrap_or_default().as_secs_f64());
-        counter!(ATTRIBUTES_RECLAIMED).increment(0);
         for hour in 0..HOURS {
             let count = health.expiring.get(hour).copied().unwrap_or_default();
             gauge!(EXPIRING, "hour" => hour.to_string()).set(count as f64);

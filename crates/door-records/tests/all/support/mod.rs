@@ -143,12 +143,12 @@ impl Subject {
     }
 
     /// Starts it over a store that meets faults, and that several processes seem to share.
-    pub async fn shared(mode: Mode) -> (Self, Arc<Faults>) {
+    pub async fn shared(mode: Mode, settings: Settings) -> (Self, Arc<Faults>) {
         let folder = tempfile::tempdir().unwrap();
         let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
         let faults = Arc::new(Faults::new(within_limits(engine)));
         let records = Records::in_mode(Arc::new(Shared(faults.clone())), Arc::new(SystemClock), mode);
-        (Self::over(records, Some(folder), Memory::new(64 << 20), settings()), faults)
+        (Self::over(records, Some(folder), Memory::new(64 << 20), settings), faults)
     }
 
     /// Starts it over a store that several processes seem to share, and whose usual reads ask a

@@ -9,7 +9,11 @@
 //! In the end the past is what the events say: each is a version, and at any second the versions in
 //! force, the members of the root and an archive of it are those after the changes until then. So are
 //! archives of all volumes as of any millisecond (`volumes.rs`).
+//!
+//! Records are kept meanwhile: none of them is lost, and nothing that has expired is read
+//! (`records.rs`).
 
+mod records;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,6 +162,8 @@ fn change(resource: u64, deletes: bool, name: &str) -> Asking {
 /// A server that is about to be killed.
 struct Running {
     client: Client,
+    /// The address of the Redis protocol.
+    records: String,
     killing: AtomicBool,
 }
 
@@ -445,10 +451,15 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
     Ran::of(in_keyspace(&["init"])).ends_with(0);
     let token = Ran::of(in_keyspace(&["token", "create", "writer"])).ends_with(0).text().trim().to_owned();
     let serve = || {
-        let arguments = ["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"];
+        let listens = ["--listen", "127.0.0.1:0", "--tls-listen", "off", "--records-listen", "127.0.0.1:0"];
+        let arguments = [&["serve"], &listens[..]].concat();
         Served::start(in_keyspace(&[&arguments[..], &SETTINGS[..]].concat()))
     };
-    let client = |served: &Served| Client::network(&served.url, Some(&token), None).unwrap();
+    let running = |served: &Served| Running {
+        client: Client::network(&served.url, Some(&token), None).unwrap(),
+        records: served.records_address(),
+        killing: AtomicBool::new(false),
+    };
 
     let seed = rand::random();
     println!("seed {seed}");
@@ -456,11 +467,12 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
     let journal = Journal::default();
     let corpus = volumes::corpus();
     let mut consumers = [Consumer::default(), Consumer::default()];
+    let counted = Mutex::new(records::Counted::default());
+    let mut texts = [0, 1].map(records::Text::of);
     for round in 0..ROUNDS {
         println!("round {round} of {ROUNDS}");
         let served = [serve(), serve()];
-        let running =
-            served.each_ref().map(|served| Running { client: client(served), killing: AtomicBool::new(false) });
+        let running = served.each_ref().map(&running);
         let writers: Vec<_> = running
             .iter()
             .flat_map(|running| std::iter::repeat_n(running, WRITERS))
@@ -476,7 +488,13 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
         // A consumer resumes at the other server, or at the same.
         let at = rng.random_range(0..2);
         let [first, second] = &mut consumers;
+        let keepers = texts
+            .iter_mut()
+            .zip([at, 1 - at])
+            .map(|(text, at)| running[at].keep_records(&token, &counted, text, StdRng::from_rng(&mut rng)));
+        let keepers: Vec<_> = keepers.collect();
         futures::join!(
+            futures::future::join_all(keepers),
             futures::future::join_all(writers),
             futures::future::join_all(importers),
             futures::future::join_all(kills),
@@ -487,7 +505,8 @@ async fn every_change_by_two_servers_that_are_killed_is_one_event_and_one_versio
     assert!(consumers.iter().all(|consumer| !consumer.seen.is_empty()), "nobody saw an event meanwhile");
 
     let served = serve();
-    let running = Running { client: client(&served), killing: AtomicBool::new(false) };
+    let running = running(&served);
+    records::check(&running, &token, &counted, &mut texts).await;
     // All that killed servers began is finished or undone by the next change of the same.
     volumes::settle(&journal, &running, &corpus).await;
     for resource in 0..NAMES {
