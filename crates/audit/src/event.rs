@@ -43,7 +43,8 @@ pub enum EventResult {
     Unknown,
     /// With a status of HTTP.
     Status(u16),
-    /// A command did it.
+    /// A command did it; or a request did it, and was answered with an error about what was to
+    /// follow.
     Done,
     /// A command failed.
     Failed,

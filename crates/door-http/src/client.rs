@@ -13,6 +13,11 @@ pub struct ReadsOnly;
 #[derive(Clone, Copy, Debug)]
 pub struct MayRead;
 
+/// Response extension: a change was made, and the response is an error about what was to follow it.
+/// The audit records that it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made;
+
 /// Response extension: a form did what this request would have done. The audit records that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acted {

@@ -26,7 +26,7 @@ pub mod trust;
 
 pub use accept::{Coding, Offer};
 pub use body::{BodyError, Held};
-pub use client::{Acted, MayRead, ReadsOnly};
+pub use client::{Acted, Made, MayRead, ReadsOnly};
 pub use conditional::{Condition, PreconditionFailed};
 pub use digests::DigestError;
 pub use form::{Form, NoForm};

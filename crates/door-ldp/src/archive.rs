@@ -449,11 +449,7 @@ async fn child_then(
     below: RevisionId,
     deleted_versions: bool,
 ) -> ResourceResult<Option<Resource>> {
-    let versions = match deleted_versions {
-        true => library.repository.versions(path).await?,
-        false => library.repository.versions_of_existing(path).await?,
-    };
-    versions.in_force(below).await
+    library.repository.versions_shown(path, deleted_versions).await?.in_force(below).await
 }
 
 /// Whether a client deleted the version of a child that was in force then.

@@ -12,7 +12,8 @@ use crate::errors::LdpError;
 use crate::request::{LdpRequest, TRIES_MAX, changes_all_the_time, empty};
 
 impl LdpRequest {
-    /// Deletes a resource, and a container with its contents. Responds when that is done.
+    /// Deletes a resource, and a container with its contents. Responds when that is done, or when a
+    /// server has to finish it later.
     pub async fn delete(self: &Arc<Self>) -> Result<Response, LdpError> {
         if self.path().is_root() {
             return Err(LdpError::NotAllowed {
@@ -22,11 +23,11 @@ impl LdpRequest {
         }
         let asked = self.clone();
         let deletion = actor::spawn(async move { asked.delete_itself().await });
-        deletion.await.map_err(|error| LdpError::Internal(error.to_string()))??;
-        Ok(empty(StatusCode::NO_CONTENT))
+        let status = deletion.await.map_err(|error| LdpError::Internal(error.to_string()))??;
+        Ok(empty(status))
     }
 
-    async fn delete_itself(&self) -> Result<(), LdpError> {
+    async fn delete_itself(&self) -> Result<StatusCode, LdpError> {
         for _ in 0..TRIES_MAX {
             let resource = self.resource().await?;
             self.may_touch_above(resource.path()).await?;
@@ -38,7 +39,8 @@ impl LdpRequest {
             }
             match self.library().repository.delete(&resource).await {
                 Err(ResourceError::Moved(_)) => {}
-                done => return Ok(done?),
+                Err(ResourceError::Deleting { .. }) => return Ok(StatusCode::ACCEPTED),
+                done => return Ok(done.map(|()| StatusCode::NO_CONTENT)?),
             }
         }
         Err(changes_all_the_time(self.path()))

@@ -131,12 +131,7 @@ impl LdpRequest {
             return Ok(Vec::new());
         }
         let algorithms = given.iter().map(|(_, algorithm)| *algorithm).collect::<BTreeSet<_>>();
-        let external = self.external()?;
-        let turn = external.turn_to_sum_up().await?;
-        let there = external.ask(Method::GET, &elsewhere.url, None).await?.into_body();
-        let bytes = pieces(there, self.settings().binary_bytes_max);
-        let known = self.library().repository.summed_up(bytes, &algorithms.into_iter().collect::<Vec<_>>()).await?;
-        drop(turn);
+        let known = self.digests_elsewhere(&elsewhere.url, &algorithms.into_iter().collect::<Vec<_>>()).await?;
         for (field, algorithm) in given {
             let digest = known.iter().find(|(known, _)| *known == algorithm);
             if let Some(value) = digest.and_then(|(_, digest)| field.value(algorithm, digest)) {
@@ -144,6 +139,15 @@ impl LdpRequest {
             }
         }
         Ok(known)
+    }
+
+    /// Digests of bytes stored elsewhere, which are read there for that.
+    pub async fn digests_elsewhere(&self, url: &str, algorithms: &[DigestAlgorithm]) -> Result<Digests, LdpError> {
+        let external = self.external()?;
+        let _reading = self.turn_to_read_whole().await?;
+        let there = external.ask(Method::GET, url, None).await?.into_body();
+        let bytes = pieces(there, self.settings().binary_bytes_max);
+        self.library().repository.summed_up(bytes, algorithms).await
     }
 }
 

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use budget::Overloaded;
 use door_http::conditional::MalformedCondition;
 use door_http::problem::INSUFFICIENT_SCOPE;
-use door_http::{BodyError, DigestError, PreconditionFailed, Problem, RangeNotSatisfiable, Reason};
+use door_http::{BodyError, DigestError, Made, PreconditionFailed, Problem, RangeNotSatisfiable, Reason};
 use heads::{InvalidPath, ObjectsError, ResourcePath};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use rdf::ParseError;
@@ -205,6 +205,9 @@ pub enum LdpError {
         /// The first ones, with the reasons.
         first: Vec<String>,
     },
+    /// An error of what was to follow a change that is made.
+    #[error("{0}")]
+    AfterChange(Box<LdpError>),
     /// No versions are kept.
     #[error("no earlier versions are kept here (history.resources, history.trees)")]
     NoVersions,
@@ -250,6 +253,16 @@ impl LdpError {
         Self::Parameter { name: name.to_owned(), why: why.into() }
     }
 
+    /// The same error, after something was changed.
+    pub fn after_change(self) -> Self {
+        Self::AfterChange(Box::new(self))
+    }
+
+    /// Whether something was changed all the same.
+    pub fn is_after_change(&self) -> bool {
+        matches!(self, Self::AfterChange(_))
+    }
+
     /// Its place in the table of reasons.
     fn reason(&self) -> Reason {
         match self {
@@ -277,8 +290,11 @@ impl LdpError {
             Self::Resource(ResourceError::NotInTransaction(_)) => Reason::NOT_IN_TRANSACTION,
             Self::Resource(ResourceError::Exists(_)) => Reason::EXISTS,
             Self::Resource(ResourceError::NotAContainer(_)) => Reason::NOT_A_CONTAINER,
-            Self::Resource(ResourceError::Moved(_)) | Self::BeingDeleted(_) => Reason::CHANGED_MEANWHILE,
+            Self::Resource(ResourceError::Moved(_) | ResourceError::Deleting { .. }) | Self::BeingDeleted(_) => {
+                Reason::CHANGED_MEANWHILE
+            }
             Self::NotAllRestored { .. } => Reason::CONFLICT,
+            Self::AfterChange(error) => error.reason(),
             Self::Resource(ResourceError::Objects(error)) => error.into(),
             Self::PreconditionFailed(_) => Reason::PRECONDITION_FAILED,
             Self::PreconditionRequired => Reason::PRECONDITION_REQUIRED,
@@ -419,6 +435,9 @@ impl IntoResponse for LdpError {
             Problem::new(reason, &self, self.reveals_inside()).with_headers(self.headers()).into_response();
         if !matches!(reason.status, StatusCode::NOT_FOUND | StatusCode::GONE | StatusCode::BAD_REQUEST) {
             links::append(response.headers_mut(), rdf::vocab::ldp::RESOURCE.as_str(), "type");
+        }
+        if self.is_after_change() {
+            response.extensions_mut().insert(Made);
         }
         response
     }

@@ -23,7 +23,7 @@ use hyper_util::rt::TokioExecutor;
 use percent_encoding::percent_decode_str;
 use repository::Handling;
 use thiserror::Error;
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use tower::Service;
 
@@ -44,8 +44,6 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Redirections that are followed.
 const REDIRECTIONS_MAX: usize = 5;
-/// Contents that are read for their digests at the same time.
-const SUMMED_UP_AT_ONCE: usize = 4;
 
 /// A request's link to content stored elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,9 +189,6 @@ type Connector = HttpConnector<OutsideResolver>;
 #[derive(Clone)]
 pub struct External {
     prefixes: Arc<[ExternalPrefix]>,
-    /// Limits the contents whose digests are computed at the same time: each is read whole for a
-    /// client that may not read the response.
-    summing: Arc<Semaphore>,
     plain: Client<Connector, Body>,
     /// The one with TLS, once an address has needed it: the system may have no root certificates,
     /// and without TLS none are needed.
@@ -203,12 +198,8 @@ pub struct External {
 impl External {
     /// A client for addresses with these prefixes, and no others.
     pub fn new(prefixes: &[ExternalPrefix]) -> Self {
-        Self {
-            prefixes: prefixes.into(),
-            summing: Arc::new(Semaphore::new(SUMMED_UP_AT_ONCE)),
-            plain: Client::builder(TokioExecutor::new()).build(connector()),
-            encrypted: Arc::default(),
-        }
+        let plain = Client::builder(TokioExecutor::new()).build(connector());
+        Self { prefixes: prefixes.into(), plain, encrypted: Arc::default() }
     }
 
     /// Sends a request, and returns the response or why there is none. The first request over TLS
@@ -249,11 +240,6 @@ impl External {
         };
         let uri = plain_uri(url).filter(|uri| self.prefixes.iter().any(|prefix| allows(prefix, uri)));
         uri.ok_or_else(|| not_allowed(url))
-    }
-
-    /// The turn to compute the digest of one content.
-    pub async fn turn_to_sum_up(&self) -> Result<OwnedSemaphorePermit, LdpError> {
-        self.summing.clone().acquire_owned().await.map_err(|error| LdpError::Internal(error.to_string()))
     }
 
     /// Requests content, or a range of it. Redirections are followed only to allowed addresses. The

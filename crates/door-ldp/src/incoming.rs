@@ -97,9 +97,7 @@ impl LdpRequest {
         let announced = digests::announced(&self.headers)?;
         if !announced.is_empty() {
             // They are read once, so that announced digests are true at least now.
-            let body = external.ask(Method::GET, &url, None).await?.into_body();
-            let bytes = pieces(body, self.settings().binary_bytes_max);
-            let read = self.library().repository.summed_up(bytes, &digests::algorithms(&announced)).await?;
+            let read = self.digests_elsewhere(&url, &digests::algorithms(&announced)).await?;
             digests::check(&announced, &read)?;
         }
         let mut uploaded = Uploaded::elsewhere(url, handling);

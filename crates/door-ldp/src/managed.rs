@@ -292,10 +292,19 @@ pub async fn rules(library: &Library, area: &Area, resource: &Resource, held: &m
     Ok(Rules { within, outside })
 }
 
+/// A state of the past.
+#[derive(Clone, Copy)]
+pub struct Then {
+    /// It was so when exactly the revisions below this one had been made.
+    pub below: RevisionId,
+    /// Whether what was deleted since is shown.
+    pub shows_deleted: bool,
+}
+
 /// The other containers within an area that give members to the resource at a path, with their
-/// rules. With `below`: those that gave it members when exactly the revisions below it had been
-/// made, as they were then. What those outside have in them is not for a limited client. `held`
-/// counts them, because their IRIs may be long.
+/// rules. With `then`: those that gave it members in that state, as they were in it. What those
+/// outside have in them is not for a limited client. `held` counts them, because their IRIs may be
+/// long.
 ///
 /// It reads all that are recorded. These are [`repository::backlinks::GIVING_MAX`] at most, and some
 /// more if they were created at the same time, or by an earlier version.
@@ -303,14 +312,14 @@ pub async fn giving_members(
     library: &Library,
     area: &Area,
     path: &ResourcePath,
-    below: Option<RevisionId>,
+    then: Option<Then>,
     held: &mut Held,
 ) -> Result<Vec<(Membership, Resource)>, LdpError> {
     let mut giving = Vec::new();
     let mut recorded = Backlinks::giving_members_to(path.clone());
     while let Some(mut containers) = library.repository.more_backlinks(&mut recorded).await? {
         containers.retain(|container| area.has_resource(container));
-        let reading = containers.into_iter().map(|container| async move { found(library, &container, below).await });
+        let reading = containers.into_iter().map(|container| async move { found(library, &container, then).await });
         let mut reading = pin!(stream::iter(reading).buffered(CONTAINERS_AT_ONCE));
         while let Some(container) = reading.next().await {
             // A deleted container, or one that gives its members to another resource, gives none.
@@ -336,12 +345,11 @@ fn bytes_of_giving(membership: &Membership, container: &ResourcePath) -> u64 {
     3 * (membership::bytes_of(membership) + container.as_str().len()) as u64
 }
 
-/// The resource at a path: the present one, or the one that was there when exactly the revisions
-/// below `below` had been made.
-async fn found(library: &Library, path: &ResourcePath, below: Option<RevisionId>) -> ResourceResult<Option<Resource>> {
+/// The resource at a path: the present one, or the one that was there in a state of the past.
+async fn found(library: &Library, path: &ResourcePath, then: Option<Then>) -> ResourceResult<Option<Resource>> {
     let repository = &library.repository;
-    let Some(below) = below else { return unless_gone(repository.resource(path).await) };
-    match unless_gone(repository.versions(path).await)? {
+    let Some(Then { below, shows_deleted }) = then else { return unless_gone(repository.resource(path).await) };
+    match unless_gone(repository.versions_shown(path, shows_deleted).await)? {
         Some(versions) => versions.in_force(below).await,
         None => Ok(None),
     }

@@ -167,8 +167,8 @@ impl LdpRequest {
         }
         let mut containers = listings(&state.resource, preferences);
         if preferences.membership {
-            let (library, below) = (self.library(), Some(state.below));
-            let giving = managed::giving_members(library, &self.area, self.path(), below, held).await?;
+            let then = managed::Then { below: state.below, shows_deleted: self.settings().deleted_versions };
+            let giving = managed::giving_members(self.library(), &self.area, self.path(), Some(then), held).await?;
             containers.extend(giving);
         }
         // One may be in a tree of which less is kept.

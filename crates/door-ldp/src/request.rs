@@ -150,7 +150,7 @@ impl LdpRequest {
 
     async fn turn_of(&self, turns: &Turns, large_bytes: u64) -> Result<(Share, Turn), LdpError> {
         let share = self.library().memory.reserve(&self.party, READING_BYTES + large_bytes).await?;
-        Ok((share, turns.turn(&self.party).await?))
+        Ok((share, self.stop.turn(turns, &self.party).await?))
     }
 
     pub fn path(&self) -> &ResourcePath {

@@ -7,6 +7,7 @@
 //! cannot be shared: the collector deletes them when that version is no longer kept.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::body::Body;
 use axum::response::Response;
@@ -39,6 +40,9 @@ const PAGE_MEMBERS: usize = 128;
 const SKIPPED_NAMED_MAX: usize = 10;
 /// Members that are restored at the same time. Each description may be as large as a body.
 const RESTORED_AT_ONCE: usize = 4;
+
+/// Why a member that was deleted is not restored, also if versions of it are kept.
+const HIDDEN: &str = "it was deleted, and what was deleted is not shown (ldp.deleted_versions)";
 
 /// What a request asks to restore.
 struct Restoring {
@@ -119,10 +123,10 @@ impl LdpRequest {
                 None => asked.snapshot().await?,
                 Some(restoring) => {
                     let restored = asked.restore(restoring).await?;
-                    asked.as_version(restored).await?
+                    asked.as_version(restored).await.map_err(LdpError::after_change)?
                 }
             };
-            asked.version_made(&written).await
+            asked.version_made(&written).await.map_err(LdpError::after_change)
         });
         change.await.map_err(|error| LdpError::Internal(error.to_string()))?
     }
@@ -208,7 +212,7 @@ impl LdpRequest {
                 // What an interrupted request left out is brought back.
                 (Which::Last, Some(current)) if restoring.contents == Some(true) => {
                     let found = self.last(&versions, current.incarnation()).await?;
-                    self.restore_contents(&found).await?;
+                    self.restore_contents(&found, false).await?;
                     return Ok(Written { path: self.path().clone(), revision: current.revision() });
                 }
                 (Which::Last, Some(_)) => {
@@ -236,7 +240,7 @@ impl LdpRequest {
                 Err(error) => return Err(error),
                 Ok(written) => {
                     if with_contents {
-                        self.restore_contents(&found).await?;
+                        self.restore_contents(&found, true).await?;
                     }
                     return Ok(written);
                 }
@@ -333,8 +337,15 @@ impl LdpRequest {
 
     /// Brings back what was in a container and is not there now. What is there stays as it is, so
     /// an interrupted call can be repeated. What cannot come back is left out, and named by an error
-    /// at the end.
-    async fn restore_contents(&self, found: &Found) -> Result<(), LdpError> {
+    /// at the end. `is_made`: whether the request has changed something before.
+    async fn restore_contents(&self, found: &Found, is_made: bool) -> Result<(), LdpError> {
+        let made = AtomicBool::new(is_made);
+        let restored = self.restore_members(found, &made).await;
+        restored.map_err(|error| if made.into_inner() { error.after_change() } else { error })
+    }
+
+    /// The same. Sets `made` once something is brought back.
+    async fn restore_members(&self, found: &Found, made: &AtomicBool) -> Result<(), LdpError> {
         let contents = found.contents;
         let mut skipped = Vec::new();
         let mut skipped_count = 0;
@@ -358,7 +369,7 @@ impl LdpRequest {
                     let child = path.child(&name);
                     async move {
                         let child = child.map_err(ResourceError::from)?;
-                        self.restore_child(&child, incarnation, contents).await
+                        self.restore_child(&child, incarnation, contents, made).await
                     }
                 })
                 .buffer_unordered(RESTORED_AT_ONCE)
@@ -397,9 +408,15 @@ impl LdpRequest {
         path: &ResourcePath,
         incarnation: RevisionId,
         contents: Contents,
+        made: &AtomicBool,
     ) -> Result<Option<Member>, LdpError> {
         let repository = &self.library().repository;
-        let versions = repository.versions(path).await?;
+        let shows_deleted = self.settings().deleted_versions;
+        let hidden = || Some(Member::Skipped(format!("/{path}: {HIDDEN}")));
+        let versions = match repository.versions_shown(path, shows_deleted).await {
+            Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) if !shows_deleted => return Ok(hidden()),
+            versions => versions?,
+        };
         let version = match contents {
             Contents::AsOf(below) => versions.in_force(below).await?,
             Contents::Last(_) if !repository.keeps_versions(path) => None,
@@ -424,13 +441,19 @@ impl LdpRequest {
                     return Ok(Some(Member::There(Box::new(version))));
                 }
                 Ok(_) => return Ok(Some(Member::Skipped(format!("/{path} is something else now, and no container")))),
+                // It was deleted just now.
+                Err(ResourceError::Absent(_) | ResourceError::Gone { .. }) if !shows_deleted => return Ok(hidden()),
                 Err(_) => {}
             }
             match self.bring_back(&version).await {
                 Err(LdpError::Resource(ResourceError::Moved(_) | ResourceError::Exists(_))) => {}
                 // Its bytes or its description are damaged, for example.
                 Err(error) if !error.is_passing() => return Ok(Some(Member::Skipped(format!("/{path}: {error}")))),
-                done => return done.map(|_| Some(Member::There(Box::new(version)))),
+                done => {
+                    done?;
+                    made.store(true, Ordering::Relaxed);
+                    return Ok(Some(Member::There(Box::new(version))));
+                }
             }
             if !tries.again().await {
                 return Err(changes_all_the_time(path));

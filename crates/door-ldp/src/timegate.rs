@@ -92,10 +92,7 @@ impl LdpRequest {
         if !repository.keeps_versions(self.path()) {
             return Err(LdpError::NoVersions);
         }
-        let versions = match self.settings().deleted_versions {
-            true => repository.versions(self.path()).await?,
-            false => repository.versions_of_existing(self.path()).await?,
-        };
+        let versions = repository.versions_shown(self.path(), self.settings().deleted_versions).await?;
         Ok(if self.target.facet == Facet::Description { versions.of_binaries() } else { versions })
     }
 

@@ -604,6 +604,27 @@ mod tests {
         assert!(began.elapsed() > 3 * PAUSE);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn commands_that_arrive_together_are_answered_although_few_places_are_free() {
+        let door = door(&Memory::new(64 << 20));
+        let held = Deadline::within(PAUSE);
+        let _held = door.admission.places(crate::COMMANDS_AT_WORK - 4, held).await.unwrap();
+        // Longer than the commands may take.
+        tokio::time::advance(2 * door.settings.deadline).await;
+        let (mut client, server) = tokio::io::duplex(4 << 10);
+        let connection = Connection::new(door.clone(), server, Party::Local, Ends::default());
+        let sending = async {
+            let gets: String = (0..8).map(|number| format!("GET {number}\r\n")).collect();
+            client.write_all(gets.as_bytes()).await.unwrap();
+            client.shutdown().await.unwrap();
+            let mut answers = String::new();
+            client.read_to_string(&mut answers).await.unwrap();
+            answers
+        };
+        let ((), answers) = tokio::join!(connection.serve(CancellationToken::new()), sending);
+        assert_eq!(answers, "$-1\r\n".repeat(8));
+    }
+
     #[tokio::test]
     async fn large_buffers_are_given_back_with_their_shares_of_the_memory() {
         const LARGE: usize = 600_000;

@@ -149,7 +149,7 @@ impl Door {
     }
 
     /// Runs commands as one. Those that have no answer then, or all if that is refused, run each by
-    /// itself: others may not be refused, or have more time.
+    /// itself: others may not be refused, or have more time. So do all if there are places for some.
     async fn as_one<F: Future<Output = CommandResult<Answers>>>(
         &self,
         party: &Party,
@@ -158,11 +158,13 @@ impl Door {
     ) -> Vec<(usize, Answer)> {
         let (first, deadline) = (tasks.first(), tasks.iter().map(|(_, task)| task.deadline).min());
         let (Some((_, first)), Some(deadline)) = (first, deadline) else { return Vec::new() };
-        let run = async {
-            let _places = self.admission.places(tasks.len(), deadline).await?;
+        let answered = {
+            let Ok(_places) = self.admission.places(tasks.len(), deadline).await else {
+                return self.each(party, tasks).await;
+            };
             run(deadline).await
         };
-        let answered = match run.await {
+        let answered = match answered {
             Ok(answered) => answered,
             Err(refusal) if refusal.allows_each() => return self.each(party, tasks).await,
             Err(refusal) => tasks.iter().map(|_| Some(Err(refusal.clone()))).collect(),

@@ -87,8 +87,9 @@ impl Transaction {
         self.commands.iter().map(|(command, _)| command.writes)
     }
 
-    /// Runs the commands as one change of one record, unless a watched one is not as it was, or
-    /// there is no memory for the answers. They keep it until they are sent.
+    /// Runs the commands as one change of one record, or as one read if they only read, unless a
+    /// watched one is not as it was, or there is no memory for the answers. They keep it until they
+    /// are sent.
     pub(crate) async fn execute(
         self,
         door: &Door,
@@ -147,6 +148,10 @@ impl Transaction {
             }
             Answer::holding(Reply::List(answers), share)
         };
+        if let ([id], false) = (&ids[..], self.writes()) {
+            let record = door.records.read_current(deadline, id).await.map_err(refusal)?;
+            return Ok(run(&mut [Draft::new(record, door.records.now())]));
+        }
         door.records.change(deadline, &ids, run).await.map_err(refusal)
     }
 }

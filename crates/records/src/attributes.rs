@@ -122,7 +122,7 @@ impl Attributes {
         names: impl IntoIterator<Item = &'a Bytes>,
         choose: impl Fn(Option<&Attribute>) -> (T, bool),
     ) -> Vec<T> {
-        let (mut answers, mut gone) = (Vec::new(), BTreeSet::new());
+        let (mut answers, mut gone) = (Vec::new(), BTreeSet::<usize>::new());
         for name in names {
             let found = self.named.get_full(&name[..]).filter(|(place, ..)| !gone.contains(place));
             let (answer, is_deleted) = choose(found.map(|(_, _, attribute)| attribute));
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn deleting_many_at_once_is_the_same_as_deleting_one_by_one() {
         let expiring = |number: u64| Attribute { value: name("v"), expires_at: Some(UnixMillis(1_000 + number)) };
-        let all: Attributes = (0..10).map(|number| (Bytes::from(number.to_string()), expiring(number))).collect();
+        let all: Attributes = (0..10_u64).map(|number| (Bytes::from(number.to_string()), expiring(number))).collect();
         let in_order = |attributes: &Attributes| attributes.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         let later = ExpiryRule { is_set: None, order: Some(crate::expiry::Order::Later) };
         for names in lists_of_names() {

@@ -277,6 +277,15 @@ impl Records {
         }
     }
 
+    /// The record of an id, in mode atomic, where no acknowledged change is missed. Away from the home
+    /// of the store it may be: there all reads lag behind.
+    pub async fn read_current(&self, deadline: Deadline, id: &Bytes) -> Result<Option<Record>, RecordsError> {
+        self.mode.check(deadline).await?;
+        let row = self.current_rows(deadline, std::slice::from_ref(id)).await?.pop().flatten();
+        self.count(id, row.as_ref());
+        live(row.as_ref(), self.clock.now())
+    }
+
     /// Changes records: all of them or none. `change` gets a draft for each of the ids, which are
     /// all different. It is called again, with other drafts, if another process changed the record
     /// meanwhile, or if it leaves all as it is and the read may have missed a change: a usual read

@@ -237,7 +237,8 @@ impl Repository {
         }
         let Some(resource) = Resource::of(path.clone(), row) else { return Ok(Carried::Superfluous) };
         match self.delete_as(&resource, Holder::Claim(claim)).await {
-            Ok(()) => Ok(Carried::Out),
+            // What was in it may follow.
+            Ok(()) | Err(ResourceError::Deleting { .. }) => Ok(Carried::Out),
             Err(ResourceError::Moved(_)) => Ok(Carried::Not),
             Err(error) => Err(objects(error)),
         }

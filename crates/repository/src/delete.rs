@@ -58,7 +58,8 @@ enum ChildEnd {
 impl Repository {
     /// Deletes a resource; a container with its contents. One write makes all of it unreachable.
     /// This returns when all of it is deleted. An interrupted call leaves a record, and
-    /// [`Repository::resume_deletions`] continues.
+    /// [`Repository::resume_deletions`] continues. If this fails after that write, the error is
+    /// [`ResourceError::Deleting`].
     ///
     /// Fails with [`ResourceError::Moved`] if another writer changed the resource since it was
     /// read. Then nothing is changed.
@@ -116,15 +117,30 @@ impl Repository {
                 return Err(changes_all_the_time(format!("/{path}"), unsure).into());
             }
         };
-        if let Some(record) = record {
-            if !self.heads.keeps(Rule::JobFinish) {
-                self.heads.put_acknowledged(Class::Description, vec![record.done()]).await?;
-            }
-            self.finish_deletion(path, incarnation).await?;
+        let ended = match record {
+            Some(record) => self.finish_recorded(path, incarnation, &record).await,
+            None => Ok(()),
+        };
+        drop(running);
+        // Nobody reaches it any more, and the record says what is left to do.
+        ended.map_err(|error| {
+            tracing::warn!(%path, %error, "a deletion that was made is finished later");
+            ResourceError::Deleting { path: path.clone(), why: error.to_string() }
+        })
+    }
+
+    /// Deletes the contents of a container that is being deleted, then the container and the record.
+    async fn finish_recorded(
+        &self,
+        path: &ResourcePath,
+        incarnation: RevisionId,
+        record: &WorkRecord,
+    ) -> ObjectsResult<()> {
+        if !self.heads.keeps(Rule::JobFinish) {
             self.heads.put_acknowledged(Class::Description, vec![record.done()]).await?;
         }
-        drop(running);
-        Ok(())
+        self.finish_deletion(path, incarnation).await?;
+        self.heads.put_acknowledged(Class::Description, vec![record.done()]).await
     }
 
     /// Records again that a container is being deleted, for a store whose records may be lost.
@@ -251,8 +267,9 @@ impl Repository {
     }
 
     /// Deletes all children of a container that can get no new ones. `by` is the revision by which
-    /// it was deleted.
+    /// it was deleted. If some are damaged, it fails once all others are deleted.
     async fn end_children(&self, path: &ResourcePath, parent: &Parent, by: RevisionId) -> ObjectsResult<()> {
+        let mut damage = None;
         for shard in 0..parent.shards() {
             let mut children = Children::new(parent.partitions(shard), Bytes::new(), Strength::Strong);
             loop {
@@ -268,20 +285,25 @@ impl Repository {
                 }
                 let nested: Vec<_> = stream::iter(ends)
                     .map(|(child, incarnation)| async move {
-                        Ok::<_, ObjectsError>((self.end_child(&child, incarnation, by).await?, child, incarnation))
+                        let end = unless_damaged(self.end_child(&child, incarnation, by).await, &child)?;
+                        Ok::<_, ObjectsError>((end, child, incarnation))
                     })
                     .buffer_unordered(DELETED_AT_ONCE)
-                    .try_filter(|(end, ..)| std::future::ready(*end == ChildEnd::Begun))
+                    .try_filter(|(end, ..)| std::future::ready(!matches!(end, Ok(ChildEnd::Over))))
                     .try_collect()
                     .await?;
                 // One after the other, so that the number of deletions at once does not grow with
                 // the depth of a tree.
-                for (_, child, incarnation) in nested {
-                    self.end_container(&child, incarnation).await?;
+                for (end, child, incarnation) in nested {
+                    let ended = match end {
+                        Ok(_) => unless_damaged(self.end_container(&child, incarnation).await, &child)?,
+                        Err(damaged) => Err(damaged),
+                    };
+                    damage = damage.or(ended.err());
                 }
             }
         }
-        Ok(())
+        damage.map_or(Ok(()), Err)
     }
 
     /// Makes sure that one incarnation of a child is deleted and can never be created. For a
@@ -355,6 +377,18 @@ impl Repository {
         self.refuse_in_held(group.as_ref()).await?;
         let freed = self.heads.free(&keys::resource_partition(path), deleted.head.revision).await?;
         freed.map(|_| ()).ok_or_else(moved)
+    }
+}
+
+/// How the deletion of a child ended. Damage is no error here, so that it does not end the deletion
+/// of the other children.
+fn unless_damaged<T>(ended: ObjectsResult<T>, path: &ResourcePath) -> ObjectsResult<ObjectsResult<T>> {
+    match ended {
+        Err(error) if error.is_damage() => {
+            tracing::warn!(%path, %error, "it cannot be deleted, because something of it is damaged");
+            Ok(Err(error))
+        }
+        ended => ended.map(Ok),
     }
 }
 

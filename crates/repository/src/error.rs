@@ -92,6 +92,14 @@ pub enum ResourceError {
         /// What prevented the rest for now.
         why: String,
     },
+    /// A container is deleted, and not all of its contents could be deleted yet. A server goes on.
+    #[error("/{path} is deleted, and the rest of what was in it follows: {why}")]
+    Deleting {
+        /// The container.
+        path: ResourcePath,
+        /// What prevented the rest for now.
+        why: String,
+    },
     /// Something that is not done in a transaction.
     #[error("{0} in a transaction")]
     NotInTransaction(&'static str),

@@ -266,6 +266,15 @@ impl Repository {
         let received_by = Some(resource.incarnation());
         Ok(Versions { from: versions.from.max(resource.incarnation()), received_by, ..versions })
     }
+
+    /// The versions at a path of which clients may know: all ([`Repository::versions`]), or none of
+    /// what was deleted ([`Repository::versions_of_existing`]).
+    pub async fn versions_shown(&self, path: &ResourcePath, shows_deleted: bool) -> ResourceResult<Versions> {
+        match shows_deleted {
+            true => self.versions(path).await,
+            false => self.versions_of_existing(path).await,
+        }
+    }
 }
 
 impl Versions {

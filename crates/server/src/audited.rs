@@ -13,7 +13,7 @@ use std::sync::Arc;
 use audit::{Actor, Audit, Event, EventKind, EventResult, Requester};
 use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
-use door_http::{Acted, Reason};
+use door_http::{Acted, Made, Reason};
 use door_ldp::LdpSettings;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use percent_encoding::percent_decode_str;
@@ -196,7 +196,8 @@ pub(crate) async fn record(trail: &Trail, request: Request, next: impl Next) -> 
         return response;
     }
     let is_open_to_readers = trail.of_data(route) == SELECTION;
-    if status == StatusCode::METHOD_NOT_ALLOWED || (is_open_to_readers && !status.is_success()) {
+    let is_nothing = status == StatusCode::METHOD_NOT_ALLOWED || (kind == EventKind::Change && is_moved(status));
+    if is_nothing || (is_open_to_readers && !status.is_success()) {
         return response;
     }
     let event = asked.event(trail, kind, &response);
@@ -236,6 +237,11 @@ fn not_recorded(kind: EventKind) -> Response {
 /// Whether a request was refused because of who made it, or how many there were.
 fn is_refusal(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
+}
+
+/// Whether a request did nothing, because it is to be sent to another address.
+fn is_moved(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT)
 }
 
 /// A change that has not ended. If it is dropped before, its outcome is unknown.
@@ -288,7 +294,11 @@ impl Asked {
             self.method = acted.method.clone();
             self.uri = trail.own(&acted.path).parse().unwrap_or(self.uri);
         }
-        let event = self.with(trail, kind, EventResult::Status(response.status().as_u16()), response.headers());
+        let result = match response.extensions().get::<Made>() {
+            Some(Made) => EventResult::Done,
+            None => EventResult::Status(response.status().as_u16()),
+        };
+        let event = self.with(trail, kind, result, response.headers());
         let made = acted.and_then(|acted| trail.made(acted.made.as_deref()?, &event.target));
         Event { made: made.or(event.made.clone()), ..event }
     }
@@ -419,6 +429,39 @@ mod tests {
         let events = events(&app).await;
         assert_eq!((events.len(), events[0].target.as_str(), events[0].result), (1, "/rest/a", EventResult::Unknown));
         assert!(events[0].actor.user.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_change_that_is_redirected_leaves_no_record_until_it_is_made() {
+        let (app, _faults, _folder) = app().await;
+        let router = app.router(Via::InProcess);
+        assert_eq!(status(&router, Method::PUT, "/rest/a/").await, StatusCode::PERMANENT_REDIRECT);
+        assert_eq!(status(&router, Method::PUT, "/rest/a").await, StatusCode::CREATED);
+        let events = events(&app).await;
+        let targets: Vec<_> = events.iter().map(|event| event.target.as_str()).collect();
+        assert_eq!(targets, ["/rest/a"]);
+    }
+
+    #[tokio::test]
+    async fn a_restoration_that_leaves_something_out_is_recorded_as_done_if_it_made_something() {
+        let (app, _faults, _folder) = app().await;
+        let router = app.router(Via::InProcess);
+        for path in ["/rest/c/was-container/inside", "/rest/c/comes-back"] {
+            assert_eq!(status(&router, Method::PUT, path).await, StatusCode::CREATED);
+        }
+        for path in ["/rest/c", "/rest/c/fcr:tombstone"] {
+            assert_eq!(status(&router, Method::DELETE, path).await, StatusCode::NO_CONTENT);
+        }
+        assert_eq!(status(&router, Method::PUT, "/rest/c/was-container").await, StatusCode::CREATED);
+        for _ in 0..2 {
+            let restored = status(&router, Method::POST, "/rest/c/fcr:versions?restore=&contents=true").await;
+            assert_eq!(restored, StatusCode::CONFLICT);
+        }
+        assert_eq!(status(&router, Method::GET, "/rest/c/comes-back").await, StatusCode::OK);
+        let events = events(&app).await;
+        let restorations = events.iter().filter(|event| event.action == "POST");
+        let results: Vec<_> = restorations.map(|event| event.result).collect();
+        assert_eq!(results, [EventResult::Done, EventResult::Status(409)]);
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
-use door_http::page as look;
+use door_http::{Made, page as look};
 use http::{HeaderValue, Method, StatusCode, header};
 
 use crate::errors::LdpError;
@@ -135,6 +135,9 @@ impl LdpRequest {
         let mut response = sent_page(status, page);
         if let Some(seconds) = error.retry_after_s() {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        if error.is_after_change() {
+            response.extensions_mut().insert(Made);
         }
         Ok(response)
     }

@@ -161,10 +161,7 @@ impl LdpRequest {
         if !repository.keeps_versions(path) {
             return Ok(None);
         }
-        let versions = match self.settings().deleted_versions {
-            true => repository.versions(path).await?,
-            false => repository.versions_of_existing(path).await?,
-        };
+        let versions = repository.versions_shown(path, self.settings().deleted_versions).await?;
         let Some(member) = versions.in_force(state.below).await? else { return Ok(None) };
         // A container has the members of the second, and not those with which its version began.
         let second = state.name.second();

@@ -1,16 +1,20 @@
 //! Deletion, tombstones, and reused names.
 
 use std::io;
+use std::time::Duration;
 
 use area::{Area, Limit};
 use axum::body::Body;
 use bytes::Bytes;
 use door_ldp::LdpSettings;
 use futures::stream;
+use heads::keys;
 use http::{Method, StatusCode};
+use store::Table;
+use store::faults::{Damage, Harm};
 use tokio::sync::oneshot;
 
-use crate::support::{Fixture, LDP, ROOT, TURTLE, fixture, fixture_with};
+use crate::support::{Fixture, LDP, ROOT, TURTLE, faulty, fixture, fixture_with};
 
 async fn delete(fixture: &Fixture, path: &str) -> StatusCode {
     fixture.ask(Method::DELETE, path).answer().await.status
@@ -163,6 +167,29 @@ async fn a_container_is_deleted_with_its_contents_and_made_again_empty() {
     assert!(fixture.get("/rest/c").await.objects(&format!("{ROOT}c"), "contains").is_empty());
     assert_eq!(fixture.get("/rest/c/d").await.status, StatusCode::NOT_FOUND, "that was in another container");
     assert_eq!(fixture.put("/rest/c/d/e", "").answer().await.status, StatusCode::CREATED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_is_deleted_although_not_all_of_its_contents_can_be_yet() {
+    let (fixture, faults) = faulty(fixture().await).await;
+    for path in ["/rest/c/damaged", "/rest/c/sound"] {
+        assert_eq!(fixture.put(path, "").answer().await.status, StatusCode::CREATED);
+    }
+    faults.damage(Damage {
+        table: Table::Objects,
+        partition: keys::resource_partition(&"c/damaged".parse().unwrap()),
+        sort: Some(keys::head()),
+        harm: Harm::FlippedBit,
+        strong_reads_are_whole: false,
+    });
+    assert_eq!(delete(&fixture, "/rest/c").await, StatusCode::ACCEPTED);
+    for path in ["/rest/c", "/rest/c/sound"] {
+        assert_eq!(fixture.get(path).await.status, StatusCode::GONE, "{path}");
+    }
+    assert_eq!(delete(&fixture, "/rest/c/fcr:tombstone").await, StatusCode::CONFLICT, "it is not all deleted");
+    faults.heal();
+    assert_eq!(fixture.library.repository.resume_deletions(Duration::ZERO).await.unwrap(), 1);
+    assert_eq!(delete(&fixture, "/rest/c/fcr:tombstone").await, StatusCode::NO_CONTENT);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use door_ldp::LdpSettings;
 use heads::{History, Keep, LibraryOptions};
 use http::{Method, StatusCode};
 
-use crate::support::{Fixture, LDP, ROOT, Reply, fixture, fixture_keeping};
+use crate::support::{Fixture, LDP, ROOT, Reply, fixture, fixture_keeping, fixture_with};
 
 async fn minute(fixture: &Fixture) {
     fixture.clock.advance(Duration::from_secs(60));
@@ -127,23 +128,32 @@ async fn a_version_of_a_container_lists_its_members_as_of_when_it_began_whatever
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn membership_that_another_container_gives_is_as_of_then() {
-    let fixture = fixture().await;
-    fixture.make("/rest/book", "RDFSource", "").await;
+async fn membership_that_another_container_gives_is_as_of_then_unless_what_was_deleted_is_hidden() {
     let rule = "<> ldp:membershipResource </rest/book> ; ldp:hasMemberRelation <http://purl.org/dc/terms/hasPart> .";
     let rule = format!("@prefix ldp: <{LDP}> . {rule}");
-    fixture.make("/rest/parts", "DirectContainer", &rule).await;
-    minute(&fixture).await;
-    fixture.put("/rest/parts/p", "").answer().await;
-    minute(&fixture).await;
-    fixture.put("/rest/book", "<> <http://purl.org/dc/terms/title> \"B\" .").answer().await;
-    minute(&fixture).await;
-    delete(&fixture, "/rest/parts").await;
-    minute(&fixture).await;
-    fixture.put("/rest/book", "<> <http://purl.org/dc/terms/title> \"C\" .").answer().await;
-    for (second, has_part) in [("20250615150640", false), ("20250615150840", true), ("20250615151040", false)] {
-        let memento = fixture.get(&format!("/rest/book/fcr:versions/{second}")).await;
-        assert_eq!(memento.says("<book> dc:hasPart <parts/p> ."), has_part, "{second}: {}", memento.text());
+    for deleted_versions in [true, false] {
+        let fixture = fixture_with(LdpSettings { deleted_versions, ..LdpSettings::default() }).await;
+        let has_part = async |second: &str| {
+            let memento = fixture.get(&format!("/rest/book/fcr:versions/{second}")).await;
+            assert_eq!(memento.status, StatusCode::OK, "{second}: {}", memento.text());
+            memento.says("<book> dc:hasPart <parts/p> .")
+        };
+        fixture.make("/rest/book", "RDFSource", "").await;
+        fixture.make("/rest/parts", "DirectContainer", &rule).await;
+        minute(&fixture).await;
+        fixture.put("/rest/parts/p", "").answer().await;
+        minute(&fixture).await;
+        fixture.put("/rest/book", "<> <http://purl.org/dc/terms/title> \"B\" .").answer().await;
+        minute(&fixture).await;
+        assert!(has_part("20250615150840").await);
+        delete(&fixture, "/rest/parts").await;
+        minute(&fixture).await;
+        fixture.put("/rest/book", "<> <http://purl.org/dc/terms/title> \"C\" .").answer().await;
+        for (second, is_so) in
+            [("20250615150640", false), ("20250615150840", deleted_versions), ("20250615151040", false)]
+        {
+            assert_eq!(has_part(second).await, is_so, "{second}, deleted versions are shown: {deleted_versions}");
+        }
     }
 }
 

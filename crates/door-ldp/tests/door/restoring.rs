@@ -453,6 +453,20 @@ async fn versions_that_are_hidden_cannot_be_restored_either() {
         let method = if path.contains('?') { Method::POST } else { Method::GET };
         assert_eq!(fixture.ask(method, path).answer().await.status, StatusCode::NOT_FOUND, "{path}");
     }
+    // Nor with a version of the container that it was in.
+    fixture.make("/rest/c", "BasicContainer", "").await;
+    titled(&fixture, "/rest/c/secret", "secret").await;
+    let changed = fixture.put("/rest/c", &format!("<> <{TITLE}> \"C\" .")).answer().await;
+    assert!(changed.status.is_success(), "{}", changed.text());
+    minute(&fixture).await;
+    let list = "/rest/c/fcr:versions";
+    let versions = fixture.get(list).await.objects(&format!("http://test{list}"), "contains");
+    let (_, name) = versions.last().unwrap().rsplit_once('/').unwrap();
+    delete(&fixture, "/rest/c/secret").await;
+    let restored = post(&fixture, &format!("{list}?restore={name}&contents=true")).await;
+    assert_eq!(restored.status, StatusCode::CONFLICT, "{}", restored.text());
+    assert!(restored.text().contains("/c/secret: it was deleted"), "{}", restored.text());
+    assert_eq!(fixture.get("/rest/c/secret").await.status, StatusCode::GONE);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,22 +8,24 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use audit::Requester;
-use axum::Extension;
 use axum::body::Body;
+use axum::routing::get;
+use axum::{Extension, Router};
 use bytes::Bytes;
-use door_ldp::{LdpDoor, LdpSettings, Routes, routes};
+use door_ldp::{ExternalPrefix, LdpDoor, LdpSettings, Routes, routes};
 use futures::stream;
 use heads::{Keep, LibraryOptions, keys};
 use http::{Method, Request, StatusCode};
 use library::Library;
 use parking_lot::Mutex;
 use store::{Call, ContentId, ContentStream, Row, Store, StoreResult, Table, Wrapper};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
 
 use crate::search::index;
-use crate::support::{Fixture, Reply, TURTLE, fixture, fixture_keeping};
+use crate::support::{Fixture, Reply, TURTLE, fixture, fixture_keeping, fixture_with};
 use crate::volumes_then::{keeping, lived};
 
 /// The time limit of every wait.
@@ -154,6 +156,46 @@ async fn readings_that_do_not_end_hold_up_no_page_no_search_and_no_reading_of_an
         assert_eq!(found.status, StatusCode::OK, "{}", found.text());
     }
     assert_eq!(store.asked.load(Ordering::SeqCst), 4, "two of each client, and no more at once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn contents_stored_elsewhere_are_read_for_digests_in_the_same_turns() {
+    const EACH: usize = 3;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let silent = get(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        std::future::pending::<&'static str>()
+    });
+    let elsewhere = Router::new().route("/silent", silent).route("/scan", get(async || "a scan"));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, elsewhere).await });
+    let external = vec![ExternalPrefix::parse(&address).unwrap()];
+    let fixture = fixture_with(LdpSettings { external, ..LdpSettings::default() }).await;
+    let relation = "http://fedora.info/definitions/fcrepo#ExternalContent";
+    let link = |name: &str| format!("<{address}{name}>; rel=\"{relation}\"; handling=\"proxy\"");
+    for name in ["silent", "scan"] {
+        let put = fixture.ask(Method::PUT, &format!("/rest/{name}")).header("link", &link(name)).answer().await;
+        assert_eq!(put.status, StatusCode::CREATED, "{}", put.text());
+    }
+    let announcing = |n: usize| {
+        let request = Request::builder().method(Method::PUT).uri(format!("/rest/new{n}")).header("host", "test");
+        let request = request.header("link", link("silent")).header("digest", "md5=00000000000000000000000000000000");
+        request.body(Body::empty()).unwrap()
+    };
+    let mut all = Vec::new();
+    for n in 0..EACH {
+        all.push(waiting(&fixture, "first", announcing(n)));
+        all.push(waiting(&fixture, "first", reading("/rest/silent", ("want-digest", "md5"))));
+    }
+    // A share of the memory comes before a turn.
+    let shares_bytes = (all.len() << 20) as u64;
+    until("all have a share", || fixture.library.memory.taken_bytes() == shares_bytes).await;
+    until("two are read", || asked.load(Ordering::SeqCst) == 2).await;
+    let other = soon(fixture.ask(Method::GET, "/rest/scan").header("want-digest", "md5").answer()).await;
+    assert!(other.header("digest").is_some_and(|digest| digest.starts_with("md5=")), "{other:?}");
+    assert_eq!(asked.load(Ordering::SeqCst), 2, "two of a client, and no more at once");
 }
 
 #[tokio::test(flavor = "multi_thread")]

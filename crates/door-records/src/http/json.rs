@@ -13,7 +13,7 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 use records::{Attribute, Attributes};
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, Visitor};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -154,23 +154,74 @@ impl ExpiringAttribute {
 }
 
 impl SentAttribute {
-    pub(super) fn at(self, now: UnixMillis) -> Attribute {
+    pub(super) fn at(&self, now: UnixMillis) -> Attribute {
         match self {
-            Self::Lasting(value) => Attribute::lasting(value.bytes()),
+            Self::Lasting(value) => Attribute::lasting(value.0.clone()),
             Self::Expiring(expiring) => {
                 let expires_at = expiring.life().end(now);
-                Attribute { value: expiring.value.bytes(), expires_at }
+                Attribute { value: expiring.value.0.clone(), expires_at }
             }
         }
     }
 }
 
+/// The most attributes that JSON names: more than fit into a record.
+const ATTRIBUTES_MAX: usize = 16 << 10;
+
+/// Why as many are refused, while they are read.
+fn too_many<E: Error>() -> E {
+    E::custom(format_args!("a record has fewer than {ATTRIBUTES_MAX} attributes"))
+}
+
+/// So few attributes take no memory besides that of their JSON.
+const FREE_ATTRIBUTES: usize = 64;
+
+/// Memory for each attribute that is read, besides its JSON: its name and its value, with their places.
+const ATTRIBUTE_BYTES: u64 = 256;
+
+/// Memory for so many attributes, besides that of their JSON.
+pub(super) fn memory_bytes(attributes: usize) -> u64 {
+    if attributes <= FREE_ATTRIBUTES { 0 } else { attributes as u64 * ATTRIBUTE_BYTES }
+}
+
 /// Attributes that a client sends, in their order.
-pub(super) type SentAttributes = IndexMap<String, SentAttribute>;
+pub(super) type SentAttributes = Named<SentAttribute>;
+
+/// What a client says of attributes, by their names, in its order. Of a name that is there again the
+/// last one counts.
+#[derive(Clone, Debug)]
+pub(super) struct Named<T>(pub(super) IndexMap<String, T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Named<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(NamedVisitor::<T>(PhantomData))
+    }
+}
+
+struct NamedVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for NamedVisitor<T> {
+    type Value = Named<T>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an object of attributes")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Named<T>, A::Error> {
+        let mut named = IndexMap::new();
+        while let Some((name, value)) = map.next_entry::<String, T>()? {
+            named.insert(name, value);
+            if named.len() >= ATTRIBUTES_MAX {
+                return Err(too_many());
+            }
+        }
+        Ok(Named(named))
+    }
+}
 
 /// The attributes, as of a time.
-pub(super) fn attributes(sent: SentAttributes, now: UnixMillis) -> Attributes {
-    sent.into_iter().map(|(name, attribute)| (Bytes::from(name), attribute.at(now))).collect()
+pub(super) fn attributes(sent: &SentAttributes, now: UnixMillis) -> Attributes {
+    sent.0.iter().map(|(name, attribute)| (Bytes::copy_from_slice(name.as_bytes()), attribute.at(now))).collect()
 }
 
 /// Reads JSON.
@@ -205,6 +256,40 @@ fn escaped_bytes(byte: u8) -> usize {
 
 /// Which attributes a client asks for; `None`: all.
 pub(super) type Wanted = Option<Vec<String>>;
+
+/// Reads which attributes a client asks for.
+pub(super) fn wanted<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Wanted, D::Error> {
+    Ok(Option::<Names>::deserialize(deserializer)?.map(|Names(names)| names))
+}
+
+struct Names(Vec<String>);
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(NamesVisitor)
+    }
+}
+
+struct NamesVisitor;
+
+impl<'de> Visitor<'de> for NamesVisitor {
+    type Value = Names;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a list of names")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Names, A::Error> {
+        let mut names = Vec::new();
+        while let Some(name) = list.next_element::<String>()? {
+            names.push(name);
+            if names.len() >= ATTRIBUTES_MAX {
+                return Err(too_many());
+            }
+        }
+        Ok(Names(names))
+    }
+}
 
 /// Attributes with their names.
 pub(super) type Chosen<'a> = IndexMap<&'a str, &'a Attribute>;

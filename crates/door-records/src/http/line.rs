@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::error::HttpError;
-use super::json::{self, Life, Sent, SentAttribute, TextOr, Wanted};
+use super::json::{self, Life, Named, Sent, SentAttribute, SentAttributes, TextOr, Wanted};
 use super::one::{Change, Changed, SentContent, tag};
 
 /// A line of a request for many records.
@@ -35,6 +35,7 @@ impl From<TextOr<AskedPart>> for Asked {
 #[serde(deny_unknown_fields)]
 pub(super) struct AskedPart {
     id: Sent,
+    #[serde(default, deserialize_with = "json::wanted")]
     attributes: Wanted,
 }
 
@@ -54,8 +55,8 @@ impl Asked {
 pub(super) struct Asks {
     id: Sent,
     text: Option<Sent>,
-    attributes: Option<IndexMap<String, SentAttribute>>,
-    patch: Option<IndexMap<String, Option<SentAttribute>>>,
+    attributes: Option<SentAttributes>,
+    patch: Option<Named<Option<SentAttribute>>>,
     #[serde(default)]
     delete: bool,
     expires_at: Option<u64>,

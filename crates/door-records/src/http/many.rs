@@ -1,8 +1,9 @@
 //! Many records in one request, a line each. The response has a line for each of them, in the same
 //! order. It starts while the request still arrives, and waits for a client that does not read yet.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::State;
@@ -11,10 +12,12 @@ use budget::Share;
 use bytes::Bytes;
 use door_http::{BodyError, lines};
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use futures::stream::{Stream, StreamExt};
 use http::header;
 use store::Deadline;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use super::LINES;
 use super::asking::Asking;
@@ -54,7 +57,33 @@ struct Line {
     text: Bytes,
     began: Instant,
     deadline: Deadline,
+    time_limit: Duration,
     share: Share,
+}
+
+/// The order of the lines of a request that change the same record: each of them begins when the one
+/// before it has ended. Otherwise one that is begun again would come after a later one.
+#[derive(Default)]
+struct Order {
+    /// By its id, what tells that the last line of a record has ended: its sender is dropped.
+    ends: HashMap<Bytes, oneshot::Receiver<()>>,
+}
+
+/// Whether a line has not ended.
+fn is_under_way(end: &mut oneshot::Receiver<()>) -> bool {
+    matches!(end.try_recv(), Err(TryRecvError::Empty))
+}
+
+impl Order {
+    /// What the next line of a record has to wait for, and what it drops at its end.
+    fn next(&mut self, id: &Bytes) -> (Option<oneshot::Receiver<()>>, oneshot::Sender<()>) {
+        if self.ends.len() >= 2 * AT_ONCE {
+            self.ends.retain(|_, end| is_under_way(end));
+        }
+        let (ends, end) = oneshot::channel();
+        let before = self.ends.insert(id.clone(), end);
+        (before.and_then(|mut before| is_under_way(&mut before).then_some(before)), ends)
+    }
 }
 
 /// What answers lines.
@@ -62,7 +91,7 @@ struct Line {
 struct Answering {
     /// Whether the lines change records.
     writes: bool,
-    answer: fn(Arc<Door>, Line) -> BoxFuture<'static, Answered>,
+    answer: fn(Arc<Door>, Line, &mut Order) -> BoxFuture<'static, Answered>,
 }
 
 /// The answer to a line that is not understood, or cannot be held. It is counted.
@@ -73,15 +102,20 @@ fn refused(door: &Door, error: &HttpError, writes: bool, began: Instant) -> Stri
 
 /// `POST /records:batchGet`
 pub(super) async fn get(State(door): State<Arc<Door>>, asking: Asking, body: Body) -> Response {
-    let answer = |door, line| read(door, line).boxed();
+    let answer = |door, line, _: &mut Order| read(door, line).boxed();
     each(door, asking, body, Answering { writes: false, answer })
 }
 
-async fn read(door: Arc<Door>, Line { text, began, deadline, mut share }: Line) -> Answered {
+async fn read(door: Arc<Door>, line: Line) -> Answered {
+    let Line { text, began, deadline, mut share, .. } = line;
     let (id, wanted) = match json::read::<Asked>(&text) {
         Ok(asked) => asked.parts(),
         Err(error) => return Answered::within(refused(&door, &error, false, began), share),
     };
+    let names = json::memory_bytes(wanted.as_ref().map_or(0, Vec::len));
+    if let Err(error) = share.resize(share.bytes() + names) {
+        return Answered::within(refused(&door, &error.into(), false, began), share);
+    }
     let found = found(&door, deadline, (&id, &wanted), &mut share).await;
     door.note(found.as_ref().map_or_else(HttpError::outcome, |_| Outcome::Answered), false, began);
     Answered::within(found.unwrap_or_else(|error| line::refused(Some(&id), &error)), share)
@@ -105,22 +139,41 @@ async fn found(
 
 /// `POST /records:batchWrite`
 pub(super) async fn write(State(door): State<Arc<Door>>, asking: Asking, body: Body) -> Response {
-    let answer = |door, line| change(door, line).boxed();
-    each(door, asking, body, Answering { writes: true, answer })
+    each(door, asking, body, Answering { writes: true, answer: change })
 }
 
-async fn change(door: Arc<Door>, Line { text, began, deadline, share }: Line) -> Answered {
-    let (id, change, conditions) = match json::read::<Asks>(&text).and_then(Asks::parts) {
+/// Changes the record of a line, after the lines before it. If it waits for one of them, its time
+/// begins with the end of that.
+fn change(door: Arc<Door>, line: Line, order: &mut Order) -> BoxFuture<'static, Answered> {
+    let Line { text, began, mut deadline, time_limit, mut share } = line;
+    let parts = json::read::<Asks>(&text).and_then(Asks::parts).and_then(|parts| {
+        share.resize(share.bytes() + parts.1.memory_bytes())?;
+        Ok(parts)
+    });
+    let (id, change, conditions) = match parts {
         Ok(parts) => parts,
-        Err(error) => return Answered::within(refused(&door, &error, true, began), share),
+        Err(error) => {
+            let answer = refused(&door, &error, true, began);
+            return ready(Answered::within(answer, share)).boxed();
+        }
     };
-    let changed = door.apply(deadline, &id, &change, &conditions).await;
-    door.note(changed.as_ref().map_or_else(HttpError::outcome, |_| Outcome::Answered), true, began);
-    let answer = match changed {
-        Ok(changed) => line::changed(&id, &changed),
-        Err(error) => line::refused(Some(&id), &error),
-    };
-    Answered::within(answer, share)
+    let (before, ends) = order.next(&id);
+    async move {
+        if let Some(before) = before {
+            // It has no value: it ends with its sender.
+            let _ = before.await;
+            deadline = Deadline::within(time_limit);
+        }
+        let changed = door.apply(deadline, &id, &change, &conditions).await;
+        drop(ends);
+        door.note(changed.as_ref().map_or_else(HttpError::outcome, |_| Outcome::Answered), true, began);
+        let answer = match changed {
+            Ok(changed) => line::changed(&id, &changed),
+            Err(error) => line::refused(Some(&id), &error),
+        };
+        Answered::within(answer, share)
+    }
+    .boxed()
 }
 
 /// Answers each line of a request.
@@ -149,8 +202,7 @@ fn each(door: Arc<Door>, asking: Asking, body: Body, answering: Answering) -> Re
     ([(header::CONTENT_TYPE, LINES)], Body::from_stream(response)).into_response()
 }
 
-/// The answers to lines, in their order. Each line is begun in that order too, so changes of one
-/// record happen in it.
+/// The answers to lines, in their order. Each line is begun in that order too.
 fn answers(
     door: Arc<Door>,
     asking: Arc<Asking>,
@@ -165,14 +217,10 @@ fn answers(
             with_memory(&door, &asking, began, text).await.map_err(|error| (began, error))
         }
     });
-    let answered = paid.map(move |line| {
-        let door = door.clone();
-        async move {
-            match line {
-                Ok(line) => (answering.answer)(door, line).await,
-                Err((began, error)) => Answered::free(refused(&door, &error, answering.writes, began)),
-            }
-        }
+    let mut order = Order::default();
+    let answered = paid.map(move |line| match line {
+        Ok(line) => (answering.answer)(door.clone(), line, &mut order),
+        Err((began, error)) => ready(Answered::free(refused(&door, &error, answering.writes, began))).boxed(),
     });
     answered.buffered(AT_ONCE)
 }
@@ -187,5 +235,5 @@ async fn with_memory(
     let (text, deadline) = (text?, asking.deadline());
     let bytes = text.len() as u64 * LINE_TIMES + SMALL_ANSWER_BYTES;
     let share = door.share_by(deadline, &asking.party, bytes).await?;
-    Ok(Line { text, began, deadline, share })
+    Ok(Line { text, began, deadline, time_limit: asking.time_limit, share })
 }

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use door_http::{Condition, Validators, body, conditional};
 use headers::{ETag, HeaderMapExt};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use indexmap::IndexMap;
 use records::{Content, Draft, Mode, Record};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,7 +20,7 @@ use tokio::time::timeout_at;
 
 use super::asking::{Asking, Id};
 use super::error::HttpError;
-use super::json::{self, Life, SentAttribute, SentAttributes, TextOr, Wanted};
+use super::json::{self, Life, Named, SentAttribute, SentAttributes, TextOr, Wanted};
 use crate::Door;
 use crate::answer::is_small;
 use crate::meters::Outcome;
@@ -49,9 +48,20 @@ pub(super) enum Change {
     /// It is replaced.
     Put(SentContent, Life),
     /// Attributes are set, or deleted where there is no value. Its expiry stays if none is said.
-    Patch(IndexMap<String, Option<SentAttribute>>, Life),
+    Patch(Named<Option<SentAttribute>>, Life),
     /// It is deleted.
     Delete,
+}
+
+impl Change {
+    /// Memory for what it holds, besides that of its JSON.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Put(SentContent::Attributes(sent), _) => json::memory_bytes(sent.0.len()),
+            Self::Patch(patch, _) => json::memory_bytes(patch.0.len()),
+            Self::Put(SentContent::Text(_), _) | Self::Delete => 0,
+        }
+    }
 }
 
 /// A whole record that a client sends.
@@ -74,10 +84,10 @@ impl From<TextOr<SentAttributes>> for SentContent {
 
 impl SentContent {
     /// The record, as of a time.
-    pub(super) fn record(self, life: Life, now: UnixMillis) -> Result<Record, HttpError> {
+    pub(super) fn record(&self, life: Life, now: UnixMillis) -> Result<Record, HttpError> {
         let record = match self {
-            Self::Text(text) => Record::text(text),
-            Self::Attributes(sent) if sent.is_empty() => {
+            Self::Text(text) => Record::text(text.clone()),
+            Self::Attributes(sent) if sent.0.is_empty() => {
                 return Err(HttpError::Malformed("a record has at least one attribute".to_owned()));
             }
             Self::Attributes(sent) => Record::attributes(json::attributes(sent, now)),
@@ -113,14 +123,14 @@ pub(super) fn tag(record: &Record) -> Option<ETag> {
 pub(super) async fn get(
     State(door): State<Arc<Door>>,
     asking: Asking,
-    id: Id,
+    id: Result<Id, HttpError>,
     shown: Result<Query<Shown>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
     let shown = shown.map_err(|error| HttpError::Malformed(error.body_text()));
-    let sent = match shown {
-        Ok(Query(shown)) => sent(&door, &asking, &id.0, &shown, &headers).await,
-        Err(error) => Err(error),
+    let sent = match (id, shown) {
+        (Ok(Id(id)), Ok(Query(shown))) => sent(&door, &asking, &id, &shown, &headers).await,
+        (Err(error), _) | (_, Err(error)) => Err(error),
     };
     door.note(sent.as_ref().map_or_else(HttpError::outcome, |_| Outcome::Answered), false, asking.began);
     sent.into_response()
@@ -199,31 +209,36 @@ type SentLife = Result<Query<Life>, QueryRejection>;
 pub(super) async fn put(
     State(door): State<Arc<Door>>,
     asking: Asking,
-    id: Id,
+    id: Result<Id, HttpError>,
     life: SentLife,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let change = async |deadline| read_change(&door, &asking, life, body, deadline, Change::Put).await;
-    changing(&door, &asking, &id.0, &headers, change).await
+    changing(&door, &asking, id, &headers, change).await
 }
 
 /// `PATCH /records/ID`: a merge patch (RFC 7396) of the attributes.
 pub(super) async fn patch(
     State(door): State<Arc<Door>>,
     asking: Asking,
-    id: Id,
+    id: Result<Id, HttpError>,
     life: SentLife,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
     let change = async |deadline| read_change(&door, &asking, life, body, deadline, Change::Patch).await;
-    changing(&door, &asking, &id.0, &headers, change).await
+    changing(&door, &asking, id, &headers, change).await
 }
 
 /// `DELETE /records/ID`
-pub(super) async fn delete(State(door): State<Arc<Door>>, asking: Asking, id: Id, headers: HeaderMap) -> Response {
-    changing(&door, &asking, &id.0, &headers, async |_| Ok((Change::Delete, None))).await
+pub(super) async fn delete(
+    State(door): State<Arc<Door>>,
+    asking: Asking,
+    id: Result<Id, HttpError>,
+    headers: HeaderMap,
+) -> Response {
+    changing(&door, &asking, id, &headers, async |_| Ok((Change::Delete, None))).await
 }
 
 /// The change that a body and a query make, and the share of memory that it holds.
@@ -238,21 +253,24 @@ async fn read_change<T: DeserializeOwned>(
     let life = life.map_err(|error| HttpError::Malformed(error.body_text()))?.0.check()?;
     let most = door.settings.request.bytes as u64;
     let held = timeout_at(deadline.0, body::held(&door.memory, &asking.party, body, most, JSON_TIMES)).await;
-    let held = held.map_err(|_| HttpError::Late)??;
-    Ok((change(json::read(&held.bytes)?, life), Some(held)))
+    let mut held = held.map_err(|_| HttpError::Late)??;
+    let change = change(json::read(&held.bytes)?, life);
+    held.share.resize(held.share.bytes() + change.memory_bytes())?;
+    Ok((change, Some(held)))
 }
 
 async fn changing(
     door: &Door,
     asking: &Asking,
-    id: &Bytes,
+    id: Result<Id, HttpError>,
     headers: &HeaderMap,
     read: impl AsyncFnOnce(Deadline) -> Result<(Change, Option<body::Held>), HttpError>,
 ) -> Response {
     let deadline = asking.deadline();
     let changed = async {
+        let Id(id) = id?;
         let (change, _held) = read(deadline).await?;
-        door.apply(deadline, id, &change, headers).await
+        door.apply(deadline, &id, &change, headers).await
     };
     let changed = changed.await;
     door.note(changed.as_ref().map_or_else(HttpError::outcome, |_| Outcome::Answered), true, asking.began);
@@ -293,19 +311,22 @@ impl Change {
         let etag = draft.record().and_then(tag);
         conditional::writing_undated(headers, etag.as_ref())?;
         let (was_there, now) = (draft.record().is_some(), draft.now);
-        match self.clone() {
-            Self::Put(content, life) => draft.put(content.record(life, now)?),
-            Self::Patch(patch, _) if !was_there && patch.values().all(Option::is_none) => {
+        match self {
+            Self::Put(content, life) => draft.put(content.record(*life, now)?),
+            Self::Patch(patch, _) if !was_there && patch.0.values().all(Option::is_none) => {
                 return Err(HttpError::Absent);
             }
             Self::Patch(patch, life) => {
                 draft.change_attributes(|found| {
-                    for (name, attribute) in patch {
+                    let mut deleted = Vec::new();
+                    for (name, attribute) in &patch.0 {
+                        let name = Bytes::copy_from_slice(name.as_bytes());
                         match attribute {
-                            Some(attribute) => drop(found.set(name.into(), attribute.at(now))),
-                            None => drop(found.delete(name.as_bytes())),
+                            Some(attribute) => drop(found.set(name, attribute.at(now))),
+                            None => deleted.push(name),
                         }
                     }
+                    found.delete_all(&deleted);
                     Ok::<_, HttpError>(())
                 })?;
                 if let Some(at) = life.end(now) {

@@ -27,7 +27,7 @@ impl Door {
             && let Some(at) = life.end(now)
         {
             let is_there = self.expire(deadline, id, at).await?;
-            if !is_there && patch.is_empty() {
+            if !is_there && patch.0.is_empty() {
                 return Err(HttpError::Absent);
             }
         }
@@ -55,14 +55,15 @@ impl Door {
 impl Change {
     fn unread(&self, now: UnixMillis) -> Result<Overwrite, HttpError> {
         let mut overwrite = Overwrite::new(now);
-        match self.clone() {
-            Self::Put(content, life) => overwrite.put(content.record(life, now)?),
+        match self {
+            Self::Put(content, life) => overwrite.put(content.record(*life, now)?),
             Self::Delete => overwrite.delete(),
             Self::Patch(patch, life) => {
-                for (name, attribute) in patch {
+                for (name, attribute) in &patch.0 {
+                    let name = Bytes::copy_from_slice(name.as_bytes());
                     match attribute {
-                        Some(attribute) => overwrite.set(name.into(), attribute.at(now), life.end(now)),
-                        None => overwrite.delete_attribute(name.into()),
+                        Some(attribute) => overwrite.set(name, attribute.at(now), life.end(now)),
+                        None => overwrite.delete_attribute(name),
                     }
                 }
             }

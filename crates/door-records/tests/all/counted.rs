@@ -73,10 +73,15 @@ async fn every_request_and_every_line_over_http_is_counted_once() {
     // Nothing is read after a line that is too long.
     send(&router, Method::POST, "/records:batchGet", &[], format!("\"{}\"\n", "x".repeat(2 << 20))).await;
     assert_eq!(counts.take(), counted(&[("read refused", 1)]));
-    for (path, outcome) in [("/records/", "read answered"), ("/records/?what=1", "read refused")] {
+    // An id in a path is UTF-8.
+    for (path, outcome) in
+        [("/records/", "read answered"), ("/records/?what=1", "read refused"), ("/records/%FF", "read refused")]
+    {
         get(&router, path).await;
         assert_eq!(counts.take(), counted(&[(outcome, 1)]), "{path}");
     }
+    send(&router, Method::PUT, "/records/%FF", &[], "\"1\"").await;
+    assert_eq!(counts.take(), counted(&[("write refused", 1)]));
 }
 
 /// Who has sent the password `reader` may read. All have exceeded a limit while that is set.

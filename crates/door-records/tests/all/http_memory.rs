@@ -89,6 +89,30 @@ async fn listings_that_do_not_fit_into_the_memory_at_once_wait_for_each_other() 
 }
 
 #[tokio::test]
+async fn many_small_attributes_take_memory_besides_that_of_their_json() {
+    let memory = Memory::new(1 << 20);
+    let subject = Subject::with(memory.clone(), settings()).await;
+    let router = subject.router();
+    let object = |count: usize| {
+        let attributes: Vec<String> = (0..count).map(|number| format!("\"{number}\":1")).collect();
+        format!("{{{}}}", attributes.join(","))
+    };
+    let names = vec!["\"name\""; 6_000].join(",");
+    for (path, line) in [
+        ("/records:batchWrite", format!("{{\"id\":\"a\",\"attributes\":{}}}", object(6_000))),
+        ("/records:batchWrite", format!("{{\"id\":\"a\",\"patch\":{}}}", object(6_000))),
+        ("/records:batchGet", format!("{{\"id\":\"a\",\"attributes\":[{names}]}}")),
+    ] {
+        let answers = send(&router, Method::POST, path, &[], line).await.lines();
+        assert_eq!(answers[0]["kind"], "overloaded", "{path}: {answers:?}");
+    }
+    let refused = send(&router, Method::PUT, "/records/a", &[], object(6_000)).await;
+    assert!(is_overloaded(&refused), "{}", refused.body);
+    assert_eq!(send(&router, Method::PUT, "/records/a", &[], object(500)).await.status, StatusCode::CREATED);
+    assert_eq!(memory.taken_bytes(), 0);
+}
+
+#[tokio::test]
 async fn a_record_that_is_not_small_takes_memory_until_it_is_sent() {
     let memory = Memory::new(1 << 20);
     let (subject, router) = with_records(&memory, 1).await;

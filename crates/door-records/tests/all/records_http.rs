@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::http::{get, patch, put, send};
+use crate::support::stores::Gate;
 use crate::support::{Subject, keyspace, settings};
 use axum::body::Body;
 use budget::Memory;
@@ -267,6 +268,41 @@ async fn many_records_are_written_and_read_line_by_line_in_their_order(subject: 
     assert_eq!(get(&other, "/records/r1").await.etag(), get(&router, "/records/r1").await.etag());
 }
 
+/// Each line that waits for its write would be refused with the first one, and begin again behind
+/// later lines.
+#[tokio::test]
+async fn lines_on_one_record_happen_in_their_order_although_one_is_refused_late() {
+    const LINES: usize = 66;
+    let mut wrapped = None;
+    let wrap = |store: Arc<dyn Store>| {
+        let faults = Arc::new(Faults::new(store));
+        let gate = Arc::new(Gate::new(faults.clone()));
+        wrapped = Some((faults, gate.clone()));
+        gate as Arc<dyn Store>
+    };
+    let subject = Subject::wrapped(wrap, Memory::new(64 << 20), settings()).await;
+    let (router, (faults, gate)) = (subject.router(), wrapped.unwrap());
+    put(&router, "/records/a", json!("first")).await;
+    let lines: Vec<String> =
+        (0..LINES).map(|number| json!({"id": "a", "text": number.to_string()}).to_string()).collect();
+    let closed = gate.closed().await;
+    faults.next(Kind::Run, Fault::Overloaded);
+    let opened = async {
+        gate.keeps_waiting().await;
+        // Until all that can begin have begun.
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        drop(closed);
+    };
+    let sent = send(&router, Method::POST, "/records:batchWrite", &[], lines.join("\n"));
+    let (answered, ()) = tokio::join!(sent, opened);
+    let answers = answered.lines();
+    assert_eq!((answers.len(), &answers[0]["kind"]), (LINES, &json!("overloaded")));
+    assert!(answers[1..].iter().all(|answer| answer["status"] == 204), "{answers:?}");
+    assert_eq!(get(&router, "/records/a").await.json(), json!((LINES - 1).to_string()));
+}
+
 /// A client may wait for an answer before it sends the next line.
 #[tokio::test]
 async fn the_answer_to_a_line_comes_while_the_request_still_arrives() {
@@ -334,6 +370,7 @@ async fn a_request_that_stalls_is_504_at_its_deadline() {
 async fn what_cannot_be_stored_is_refused_with_its_reason() {
     let memory = Memory::new(64 << 20);
     let router = Subject::with(memory.clone(), settings()).await.router();
+    let attributes: Vec<String> = (0..20_000).map(|number| format!("\"{number}\":1")).collect();
     for (record, kind) in [
         ("", "invalid"),
         ("[]", "invalid"),
@@ -345,6 +382,7 @@ async fn what_cannot_be_stored_is_refused_with_its_reason() {
         ("5", "invalid"),
         ("{\"a\":{\"base64\":\"?\"}}", "invalid"),
         (&"[".repeat(100_000), "invalid"),
+        (&format!("{{{}}}", attributes.join(",")), "invalid"),
         (&json!({"a": "x".repeat(70_000)}).to_string(), "too-large"),
         (&json!({"a": "x".repeat(2 << 20)}).to_string(), "too-large"),
     ] {
@@ -355,6 +393,9 @@ async fn what_cannot_be_stored_is_refused_with_its_reason() {
     }
     let id = "k".repeat(1_025);
     assert_eq!(get(&router, &format!("/records/{id}")).await.json()["kind"], "invalid");
+    let names = format!("{{\"id\":\"a\",\"attributes\":[{}]}}", vec!["\"\""; 100_000].join(","));
+    let lines = send(&router, Method::POST, "/records:batchGet", &[], names).await.lines();
+    assert_eq!(lines[0]["kind"], "invalid", "{lines:?}");
     let long = format!("\"a\"\n\"{}\"\n\"b\"\n", "x".repeat(2 << 20));
     let lines = send(&router, Method::POST, "/records:batchGet", &[], long).await.lines();
     assert_eq!((lines.len(), &lines[1]["kind"]), (2, &json!("too-large")), "nothing is read after it");

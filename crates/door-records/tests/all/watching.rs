@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::frame::Frame;
+use crate::support::stores::{Gate, Shared};
 use crate::support::{Connection, Peer, Subject, fill, keyspace, runtime, settings};
 use budget::Memory;
 use futures::future::join_all;
-use store::Store;
 use store::faults::{Fault, Faults, Kind};
+use store::{Store, StoreError, StoreResult, Wrapper};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The commands of two connections to one server, in order.
@@ -171,6 +172,53 @@ fn what_cannot_be_watched_is_refused() {
         let refused = connection.ask(&["WATCH", "a"]).await;
         assert!(matches!(&refused, Frame::Error(error) if error == "ERR WATCH inside MULTI is not allowed"));
     });
+}
+
+/// A store whose home is elsewhere.
+struct Away(Arc<dyn Store>);
+
+impl Wrapper for Away {
+    fn inner(&self) -> &dyn Store {
+        self.0.as_ref()
+    }
+
+    fn check_home(&self) -> StoreResult<()> {
+        Err(StoreError::ReadOnly("the home of the store is elsewhere".to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_only_reads_is_answered_where_nothing_can_be_changed() {
+    let wrap = |store| Arc::new(Shared(Arc::new(Away(store)))) as Arc<dyn Store>;
+    let subject = Subject::wrapped(wrap, Memory::new(1 << 20), settings()).await;
+    let mut connection = subject.connect();
+    connection.ask(&["SET", "a", "1"]).await;
+    let answers = connection.ask_all(&[&["WATCH", "a"], &["MULTI"], &["GET", "a"], &["TTL", "a"], &["EXEC"]]).await;
+    assert_eq!(answers[4].text(), "1 -1");
+    let answers = connection.ask_all(&[&["MULTI"], &["GET", "none"], &["DEL", "none"], &["EXEC"]]).await;
+    assert!(answers[3].text().starts_with("READONLY "), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_transaction_that_only_reads_waits_for_no_change_and_writes_nothing() {
+    let mut gate = None;
+    let wrap = |store: Arc<dyn Store>| {
+        let wrapped = Arc::new(Gate::new(store));
+        gate = Some(wrapped.clone());
+        wrapped as Arc<dyn Store>
+    };
+    let subject = Subject::wrapped(wrap, Memory::new(1 << 20), settings()).await;
+    let (gate, mut changing, mut reading) = (gate.unwrap(), subject.connect(), subject.connect());
+    changing.ask(&["SET", "a", "1"]).await;
+    let closed = gate.closed().await;
+    let read = async {
+        gate.keeps_waiting().await;
+        let answers = reading.ask_all(&[&["MULTI"], &["GET", "a"], &["EXEC"]]).await;
+        drop(closed);
+        answers
+    };
+    let (changed, answers) = tokio::join!(changing.ask(&["SET", "a", "2"]), read);
+    assert_eq!((changed.text().as_str(), answers[2].text().as_str()), ("OK", "1"));
 }
 
 /// A client that sends all of a transaction at once does not wait for the answer to `WATCH`.

@@ -128,7 +128,8 @@ pub(super) async fn delete(library: &Library, path: &ResourcePath) -> Came {
         Err(error) => return Came::replied(refused(&error)),
     };
     match library.repository.delete(&resource).await {
-        Ok(()) => Came::replied(Reply::Done(None)),
+        // It is made, also if servers have to finish it.
+        Ok(()) | Err(ResourceError::Deleting { .. }) => Came::replied(Reply::Done(None)),
         Err(error) => Came::replied(refused(&error)),
     }
 }

@@ -1,10 +1,12 @@
 //! Deleting a container with its contents, interrupted and resumed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use heads::{Head, History, Keep, LibraryOptions, Mark, ObjectState, Queue, head, keys};
 use library::Library;
 use repository::ResourceError;
+use store::faults::{Damage, Faults, Harm};
 use store::{Step, Table};
 
 use super::tree::{assert_sound, container, create, delete, path, reachable, said, source};
@@ -64,6 +66,44 @@ async fn a_container_that_is_being_deleted_takes_nothing_new_and_its_tombstone_s
     let over = library.repository.create_over(&path("t"), &container()).await;
     assert!(matches!(over, Err(ResourceError::Moved(_))), "{over:?}");
     assert!(reachable(&library).await.is_empty());
+    assert_eq!(library.repository.resume_deletions(Duration::ZERO).await.unwrap(), 1);
+    library.repository.remove_tombstone(&path("t")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_member_holds_up_the_deletion_of_what_it_is_in_and_of_nothing_else() {
+    let faulty = faulty_with(LibraryOptions { resource_shards: 1, ..LibraryOptions::default() }).await;
+    let faults = Arc::new(Faults::new(faulty.store.clone()));
+    let options = faulty.library.options().clone();
+    let library = Library::open(faults.clone(), faulty.clock.clone(), options).await.unwrap();
+    for at in TREE {
+        create(&library, at, at).await.unwrap();
+    }
+    faults.damage(Damage {
+        table: Table::Objects,
+        partition: keys::resource_partition(&path("t/a/1")),
+        sort: Some(keys::head()),
+        harm: Harm::FlippedBit,
+        strong_reads_are_whole: false,
+    });
+    let deleted = delete(&library, "t").await;
+    assert!(matches!(&deleted, Err(ResourceError::Deleting { path: at, .. }) if *at == path("t")), "{deleted:?}");
+    assert_eq!(reachable(&library).await, ["kept", "kept/5"]);
+    for _ in 0..2 {
+        for (at, state) in [
+            ("t", ObjectState::Deleting),
+            ("t/a", ObjectState::Deleting),
+            ("t/a/2", ObjectState::Deleted),
+            ("t/b", ObjectState::Deleted),
+            ("t/b/c/3", ObjectState::Deleted),
+            ("t/4", ObjectState::Deleted),
+        ] {
+            let row = library.heads.head_at(&keys::resource_partition(&path(at))).await.unwrap().unwrap();
+            assert_eq!(row.head.state, state, "/{at}");
+        }
+        assert_eq!(library.repository.resume_deletions(Duration::ZERO).await.unwrap(), 0, "it is still damaged");
+    }
+    faults.heal();
     assert_eq!(library.repository.resume_deletions(Duration::ZERO).await.unwrap(), 1);
     library.repository.remove_tombstone(&path("t")).await.unwrap();
 }

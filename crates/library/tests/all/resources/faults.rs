@@ -85,13 +85,10 @@ async fn with_fault(change: Change, fault: Fault, step: usize) -> bool {
     match &outcome {
         Ok(()) => assert!(done, "acknowledged and lost: {context}"),
         // A process that died has reported nothing to any client.
-        Err(error) if is_refusal(error) && !matches!(fault, Fault::Crash) => {
-            // The parents may have been created; a container may have become unreachable before its
-            // job failed.
-            let partial = change == Change::DeleteContainer;
-            assert!(!done || partial, "refused and applied: {context}");
-        }
-        Err(_) => {}
+        Err(_) if matches!(fault, Fault::Crash) => {}
+        Err(ResourceError::Deleting { .. }) => assert!(done, "acknowledged and lost: {context}"),
+        // The parents may have been created.
+        Err(error) => assert!(!done || !is_refusal(error), "refused and applied: {context}"),
     }
     assert_sound(&library, &faulty.clock, &PATHS).await;
     if change == Change::Over && !done {

@@ -218,7 +218,7 @@ pub async fn there_at(moment: Arc<Memory>, options: &LibraryOptions, paths: &[&s
 
 /// Whether an error means that nothing was changed.
 pub fn is_refusal(error: &ResourceError) -> bool {
-    !matches!(error, ResourceError::Objects(ObjectsError::Unknown(_)))
+    !matches!(error, ResourceError::Objects(ObjectsError::Unknown(_)) | ResourceError::Deleting { .. })
 }
 
 /// Advances the clock until no writer that has begun tries any more.
