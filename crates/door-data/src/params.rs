@@ -200,7 +200,11 @@ impl Params {
     /// An upper bound for the number of volumes, and pages by number: counted by separators,
     /// without parsing.
     pub fn named_at_most(&self) -> u64 {
-        let separators = |list: &str| list.bytes().filter(|byte| matches!(byte, b'|' | b',' | b'\n')).count() as u64;
+        let separators = |list: &str| {
+            let all = list.bytes().filter(|byte| matches!(byte, b'|' | b',' | b'\n' | b'\r')).count();
+            // Both together end one line.
+            (all - list.matches("\r\n").count()) as u64
+        };
         let lists = self.pairs.iter().filter(|(name, _)| [VOLUME_IDS, PAGE_IDS].contains(&name.as_str()));
         let lists = lists.map(|(_, list)| list.as_str()).chain(self.lines.as_deref());
         lists.map(|list| separators(list) + 1).sum()

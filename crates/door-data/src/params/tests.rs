@@ -32,6 +32,16 @@ async fn posted(content_type: Option<&'static str>, body: impl Into<Body>) -> Re
     Ok(Params::of_request(request, 1_000, &memory, &Party::Local).await?.0)
 }
 
+#[tokio::test]
+async fn no_list_names_more_than_its_separators_say_whatever_ends_its_lines() {
+    for ends in ["\n", "\r", "\r\n", "|"] {
+        let list = ["a.bc[1]", "a.bd[1]", "a.be[1]"].join(ends);
+        let params = posted(Some("text/plain"), list).await.unwrap();
+        assert_eq!(params.named_at_most(), 3, "{ends:?}");
+        assert_eq!(params.pages(|| true).unwrap().len(), 3, "{ends:?}");
+    }
+}
+
 #[test]
 fn a_missing_parameter_is_named() {
     assert_eq!(refusal(volumes("concat=true")), "Missing required parameter volumeIDs");
