@@ -31,9 +31,9 @@ use crate::wire::{Progress, ToCoordinator, ToWorker, Wire};
 /// A worker says something each second. After this long without a word it is lost.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long a worker may take to be there, and to read a job.
-const READY_MAX: Duration = Duration::from_secs(60);
+pub(crate) const READY_MAX: Duration = Duration::from_secs(60);
 /// How long a worker may take to receive its part of an access log.
-const PART_MAX: Duration = Duration::from_secs(600);
+pub(crate) const PART_MAX: Duration = Duration::from_secs(600);
 /// How much longer than the plan says workers may take: for checks of answers, and to send what they have
 /// measured.
 pub(crate) const BEYOND_PLAN: Duration = Duration::from_secs(600);
@@ -41,6 +41,9 @@ pub(crate) const BEYOND_PLAN: Duration = Duration::from_secs(600);
 const LONGEST: Duration = DURATION_MAX.saturating_mul(10);
 /// The time between the last worker's readiness and the start instant.
 const BEFORE_START: SignedDuration = SignedDuration::from_millis(500);
+/// How long a worker of this machine may take to end once it has sent everything. It deletes its
+/// files then.
+const END_MAX: Duration = Duration::from_secs(10);
 /// How often a worker is asked for its clock: the quickest answer is the best one.
 const CLOCK_LOOKS: u32 = 11;
 
@@ -169,7 +172,7 @@ struct Connected {
     record: WorkerRecord,
     machine: Machine,
     /// Ends with this value.
-    _process: Option<Child>,
+    process: Option<Child>,
 }
 
 impl Coordinator<'_> {
@@ -279,7 +282,9 @@ impl Coordinator<'_> {
 
     async fn connect(&self, worker: u32, place: WorkerPlace) -> Result<Connected, String> {
         let (address, process) = match place {
-            WorkerPlace::Here(command) => {
+            WorkerPlace::Here(mut command) => {
+                // What it keeps goes with the folder of the run, also if it is killed.
+                command.env("TMPDIR", self.folder);
                 let (process, address) = start(command).await.map_err(|error| format!("cannot start: {error}"))?;
                 (address, Some(process))
             }
@@ -290,7 +295,7 @@ impl Coordinator<'_> {
         let Greeted { program, machine, command } = greet(&mut wire, self.token).await?;
         let (address, command) = (process.is_none().then_some(address), Some(command));
         let record = WorkerRecord { number: worker, address, program, command, ..WorkerRecord::default() };
-        Ok(Connected { worker, wire, record, machine, _process: process })
+        Ok(Connected { worker, wire, record, machine, process })
     }
 }
 
@@ -324,7 +329,13 @@ impl Connected {
                     end = latest(longest);
                 }
                 ToCoordinator::Events(piece) => file.write_all(&piece).map_err(|error| error.to_string())?,
-                ToCoordinator::End => return Ok(finished),
+                ToCoordinator::End => {
+                    if let Some(process) = &mut self.process {
+                        // What does not end is killed with this value.
+                        let _ = timeout(END_MAX, process.wait()).await;
+                    }
+                    return Ok(finished);
+                }
                 ToCoordinator::Refused(why) => return Err(why),
                 _ => return Err("it does not keep to the protocol".to_owned()),
             }
@@ -421,7 +432,7 @@ mod tests {
     async fn connected(worker: u32, address: SocketAddr) -> Connected {
         let wire = Wire::new(TcpStream::connect(address).await.unwrap()).unwrap();
         let record = WorkerRecord { number: worker, ..WorkerRecord::default() };
-        Connected { worker, wire, record, machine: Machine::default(), _process: None }
+        Connected { worker, wire, record, machine: Machine::default(), process: None }
     }
 
     /// A worker whose clock is ahead by so many microseconds. It ends with the start instant that it was given.
@@ -459,6 +470,29 @@ mod tests {
             let instant_us = told_us - ahead_us;
             assert!(instant_us.abs_diff(begun_at.as_microsecond()) <= clock_error_us + 1, "{:?}", connected.record);
         }
+    }
+
+    #[tokio::test]
+    async fn what_a_worker_of_this_machine_keeps_goes_with_the_folder_of_the_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\n\
+                    load = { shape = \"constant\", rate = 1, duration = \"1s\" }\n";
+        let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), Path::new("")).unwrap();
+        let coordinator = Coordinator {
+            inputs: &inputs,
+            reach: &Reach::at("http://127.0.0.1"),
+            token: "",
+            folder: folder.path(),
+            on_progress: &|_, _| {},
+            on_start: &|_| {},
+            objections: &|_, _| Vec::new(),
+        };
+        // It shows where its files would be, and no address.
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo \"$TMPDIR\" > \"$TMPDIR/place\""]);
+        assert!(coordinator.run(vec![WorkerPlace::Here(command)]).await.is_err());
+        let place = std::fs::read_to_string(folder.path().join("place")).unwrap();
+        assert_eq!(Path::new(place.trim()), folder.path());
     }
 
     #[tokio::test]

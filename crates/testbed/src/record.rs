@@ -8,6 +8,9 @@ use crate::beside::Beside;
 /// The form of a run's files. A later form keeps what this one has, or has a number of its own.
 pub const FORMAT: u32 = 1;
 
+/// What Git abbreviates a commit to, unless it is told otherwise.
+const COMMIT_DIGITS_MIN: usize = 7;
+
 /// The record of a run: `record.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunRecord {
@@ -63,6 +66,22 @@ pub struct Program {
 }
 
 impl Program {
+    /// Adds the commit from which it was built. `-dirty` at its end, as `git describe --dirty` writes
+    /// it, means changed files. What is no commit, such as a package's name, says nothing of them.
+    pub(crate) fn set_commit(&mut self, commit: Option<String>) {
+        let is_commit = |text: &str| {
+            let word = text.split_whitespace().next().unwrap_or_default();
+            // After a tag: `v1.2-3-g7dd9394`.
+            let hash = word.rsplit_once("-g").map_or(word, |(_, hash)| hash);
+            hash.len() >= COMMIT_DIGITS_MIN && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        self.is_dirty = commit.as_deref().and_then(|text| match text.ends_with("-dirty") {
+            true => Some(true),
+            false => is_commit(text).then_some(false),
+        });
+        self.commit = commit;
+    }
+
     /// What should be known of it and is not. `whose` is `the testbed's`, for example.
     pub(crate) fn missing(&self, whose: &str) -> Vec<String> {
         let known = [
@@ -70,6 +89,7 @@ impl Program {
             ("version", !self.version.is_empty()),
             ("digest of the program", self.sha256.is_some()),
             ("commit", self.commit.is_some()),
+            ("repository", self.repository.is_some()),
         ];
         lacking(&known, |what| format!("{whose} {what}"))
     }
@@ -243,10 +263,12 @@ mod tests {
             version: "0.1.0".to_owned(),
             sha256: Some("ab".to_owned()),
             commit: Some("cd".to_owned()),
+            repository: Some("https://example.org/".to_owned()),
             ..Program::default()
         };
         assert!(whole.missing("the testbed's").is_empty());
-        let wanted = ["name", "version", "digest of the program", "commit"].map(|what| format!("the testbed's {what}"));
+        let wanted = ["name", "version", "digest of the program", "commit", "repository"];
+        let wanted = wanted.map(|what| format!("the testbed's {what}"));
         assert_eq!(Program::default().missing("the testbed's"), wanted);
         let command = Some(vec!["penates".to_owned()]);
         let worker =
@@ -264,6 +286,23 @@ mod tests {
             "whether the machine of worker 3 is a container",
         ];
         assert_eq!(Machine::default().missing("worker 3"), wanted);
+    }
+
+    #[test]
+    fn whether_files_were_changed_is_known_of_a_commit_only() {
+        let is_dirty = |commit: &str| {
+            let mut program = Program::default();
+            program.set_commit(Some(commit.to_owned()));
+            assert_eq!(program.commit.as_deref(), Some(commit));
+            program.is_dirty
+        };
+        for clean in ["7dd939412ab8c1d05e6f7dd939412ab8c1d05e6f", "7dd9394 of main", "v1.2-3-g7dd9394"] {
+            assert_eq!(is_dirty(clean), Some(false), "{clean}");
+        }
+        assert_eq!((is_dirty("7dd9394-dirty"), is_dirty("v1.2-3-g7dd9394-dirty")), (Some(true), Some(true)));
+        for other in ["fcrepo-webapp 6.1.0 of Maven Central", "nginx 1.22.1-9", "a package", "v1.2", ""] {
+            assert_eq!(is_dirty(other), None, "{other}");
+        }
     }
 
     #[test]

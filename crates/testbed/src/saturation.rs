@@ -15,6 +15,9 @@ const IN_A_ROW: usize = 3;
 const FULL: f64 = 0.95;
 /// A share of the time in which work waits for a resource that makes it the bottleneck.
 const WAITING: f64 = 0.5;
+/// A control group that has to wait for so much of a processor because of its quota has nothing left of
+/// it: a quota just below what its threads can use takes only a little.
+const THROTTLED: f64 = 0.1;
 /// What a process uses of the processors whose only busy thread is at its limit, with the little that its
 /// other threads do.
 const ONE_PROCESSOR: RangeInclusive<f64> = FULL..=1.15;
@@ -85,7 +88,29 @@ fn of(samples: &Samples, machine: &Machine) -> Vec<Saturation> {
         let from_s = first_above(samples, column, limit?)?;
         Some(Saturation { from_s: Some(from_s), what: what.to_owned(), machine: None })
     };
-    resources.into_iter().filter_map(of_resource).chain(single_threads(samples, processors)).collect()
+    let resources = resources.into_iter().filter_map(of_resource);
+    resources.chain(groups(samples)).chain(single_threads(samples, processors)).collect()
+}
+
+/// The control groups, such as containers, that are at a limit of their own.
+fn groups(samples: &Samples) -> impl Iterator<Item = Saturation> {
+    let columns = samples.columns.iter().filter(|column| !column.starts_with("metrics."));
+    columns.filter_map(move |column| {
+        let (group, counted) = column.rsplit_once('.')?;
+        let (what, from_s) = match counted {
+            "cpu_throttled" => ("the quota of processors", first_above(samples, column, THROTTLED)?),
+            "memory_used_bytes" => {
+                let (used, limit) = (place(samples, column)?, place(samples, &format!("{group}.memory_limit_bytes"))?);
+                let is_full = |values: &[Option<f64>]| {
+                    values[used].zip(values[limit]).is_some_and(|(used, limit)| used >= FULL * limit)
+                };
+                ("the limit of memory", first(samples, is_full)?)
+            }
+            _ => return None,
+        };
+        let what = format!("{what} of the control group {group}");
+        Some(Saturation { from_s: Some(from_s), what, machine: None })
+    })
 }
 
 /// The watched processes that use one processor and never more, while others are idle.
@@ -165,6 +190,31 @@ mod tests {
         // The machine has nothing else to give, or the process takes more at another time.
         assert!(found(0.94, &[1.0; 5]).is_empty());
         assert!(found(0.4, &[1.0, 1.0, 1.0, 1.6, 1.9, 2.2]).is_empty());
+    }
+
+    #[test]
+    fn a_control_group_at_its_quota_or_at_its_limit_of_memory_is_named() {
+        let found = |throttled: &[f64], memory: &[f64]| {
+            let row = |(second, (throttled, memory)): (usize, (&f64, &f64))| {
+                (second as f64, vec![Some(*throttled), Some(*memory), Some(100.0), Some(9.0)])
+            };
+            let columns = ["container.cpu_throttled", "container.memory_used_bytes", "container.memory_limit_bytes"];
+            let columns = columns.into_iter().chain(["metrics.x.cpu_throttled"]);
+            let samples = Samples {
+                name: "candidate".to_owned(),
+                columns: columns.map(str::to_owned).collect(),
+                rows: throttled.iter().zip(memory).enumerate().map(row).collect(),
+            };
+            find(&[(&samples, &Machine { processors: 4, ..Machine::default() })], false)
+        };
+        let both = found(&[0.0, 0.5, 0.4, 0.6, 0.5], &[90.0, 90.0, 96.0, 97.0, 99.0]);
+        let wanted = [
+            "Saturated first: the quota of processors of the control group container, from second 1 on.",
+            "Then: the limit of memory of the control group container, from second 2 on.",
+        ];
+        assert_eq!(sentences(&both), wanted);
+        // A short burst is nothing.
+        assert_eq!(found(&[0.0, 0.5, 0.5, 0.01, 0.0], &[50.0; 5]), []);
     }
 
     #[test]

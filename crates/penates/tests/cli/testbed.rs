@@ -231,7 +231,8 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
     assert!(worker.contains("\"testbed\",\"worker\",\"--listen\""), "{worker}");
     // Of this candidate nothing is missing but what this build does not know of itself.
     let missing: Vec<_> = record["missing"].as_array().unwrap().iter().map(|what| what.as_str().unwrap()).collect();
-    assert!(missing.iter().all(|what| what.ends_with(" commit") || what.contains("machine")), "{missing:?}");
+    let of_build = |what: &&str| what.ends_with(" commit") || what.ends_with(" repository");
+    assert!(missing.iter().all(|what| of_build(what) || what.contains("machine")), "{missing:?}");
     let report = fs::read_to_string(data.join("report.html")).unwrap();
     assert!(report.contains("Untraceable") && report.contains("ingest"));
 
@@ -358,7 +359,13 @@ fn the_greatest_load_is_found_between_one_that_is_held_and_one_that_is_not() {
                 objectives = [\"rate <= 50\"]\nload = { shape = \"constant\", rate = 20, duration = \"1s\" }\n";
     fs::write(folder.path().join("plan.toml"), plan).unwrap();
     let args = ["find", "plan.toml", "--candidate", "null", "--untraceable", "--busy", "--precision", "2.1"];
-    let found = testbed(folder.path(), &[&args[..], &["--confirmations", "1", "--json"]].concat());
+    let mut find = penates(&[&["testbed"], &args[..], &["--confirmations", "1", "--json"]].concat());
+    let temporary = folder.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
+    find.current_dir(folder.path()).env("TMPDIR", &temporary);
+    let found = Ran::of(find);
+    // Neither the runs nor their workers leave anything but what is in the archive.
+    assert_eq!(fs::read_dir(&temporary).unwrap().count(), 0);
     // A machine that is busy with other tests may make the generator late again and again.
     assert!(found.code == 0 || found.code == 4, "{found:?}");
     if found.code == 0 {
@@ -439,6 +446,29 @@ fn a_study_can_be_limited_to_workers_and_candidates_and_keeps_its_other_rows() {
 }
 
 #[test]
+fn a_study_whose_rows_replace_each_other_or_have_no_rate_is_refused_before_its_first_run() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(folder.path(), "get");
+    let closed = "name = \"closed\"\nscenarios = [{ scenario = \"get\" }]\n\
+                  load = { shape = \"closed\", users_per_worker = 1, duration = \"1s\" }\n";
+    fs::write(folder.path().join("closed.toml"), closed).unwrap();
+    let refused = |plans: &str, workers: &str| {
+        let text = format!("name = \"small\"\ncandidates = [\"trellis\"]\nplans = [{plans}]\nworkers = [{workers}]\n");
+        fs::write(folder.path().join("small.toml"), text).unwrap();
+        let refused = testbed(folder.path(), &["study", "small.toml"]).ends_with(2).stderr;
+        assert!(!folder.path().join("small.results.json").exists(), "{refused}");
+        refused
+    };
+    let one = "{ plan = \"plan.toml\" }";
+    let same_name = refused(&format!("{one}, {{ plan = \"plan.toml\", fill = \"ingest\" }}"), "1, 2");
+    assert!(same_name.contains("the plan `few`, the candidate trellis and the number of workers 1"), "{same_name}");
+    assert!(refused(one, "2, 2").contains("would replace each other"));
+    // The first row could be made.
+    let no_rate = refused(&format!("{one}, {{ plan = \"closed.toml\" }}"), "1");
+    assert!(no_rate.contains("closed: a closed loop or a replay has no rate to be found"), "{no_rate}");
+}
+
+#[test]
 fn a_candidate_over_https_is_trusted_by_its_own_certificate() {
     let folder = tempfile::tempdir().unwrap();
     assert_done(&measured(folder.path(), "ingest", 10, "penates-tls"), 20);
@@ -467,13 +497,15 @@ fn what_is_not_known_of_a_server_that_runs_already_can_be_given() {
     let pid = std::process::id().to_string();
     let run = ["run", "plan.toml", "--url", "http://127.0.0.1:1", "--pid", &pid, "--who", "a test", "--busy"];
     let refused = testbed(folder.path(), &run).ends_with(1);
-    assert!(refused.stderr.contains("the candidate's version, the candidate's commit"), "{}", refused.stderr);
+    let wanted = "the candidate's version, the candidate's commit, the candidate's repository";
+    assert!(refused.stderr.contains(wanted), "{}", refused.stderr);
     assert!(refused.stderr.contains("the candidate's consistency, how the candidate was prepared"));
     let given = ["--commit", "abc", "--tag", "v1.2", "--configuration", "server.conf", "--repository", "https://x/"];
     let facts = ["--fact", "nodes=1", "--fact", "copies=none", "--fact", "consistency=none", "--preparation", "none"];
     let given = [&given[..], &facts].concat();
     let refused = testbed(folder.path(), &[&run[..], &given].concat()).ends_with(1);
-    assert!(refused.stderr.contains("it is not known the testbed's commit; give"), "{}", refused.stderr);
+    let wanted = "it is not known the testbed's commit, the testbed's repository; give";
+    assert!(refused.stderr.contains(wanted), "{}", refused.stderr);
 }
 
 /// The answer to a request, with its head.
@@ -495,8 +527,10 @@ fn the_pages_of_an_archive_are_served_for_reading_and_follow_it() {
     let folder = tempfile::tempdir().unwrap();
     let archive = folder.path().join("testbed-runs");
     fs::create_dir(&archive).unwrap();
+    let temporary = folder.path().join("temporary");
+    fs::create_dir(&temporary).unwrap();
     let mut command = penates(&["testbed", "serve", "--listen", "127.0.0.1:0", "--host", "runs.example"]);
-    command.current_dir(folder.path());
+    command.current_dir(folder.path()).env("TMPDIR", &temporary);
     let served = Served::start(command);
 
     let page = answer(&served, "GET", "/");
@@ -521,6 +555,12 @@ fn the_pages_of_an_archive_are_served_for_reading_and_follow_it() {
 
     fs::create_dir(archive.join("notes")).unwrap();
     wait_until(|| answer(&served, "GET", "/").contains("notes</th>"));
+
+    // Its pages go with it.
+    let kept = || fs::read_dir(&temporary).unwrap().count();
+    assert_eq!(kept(), 1);
+    assert_eq!(served.stop("TERM").0, 0);
+    assert_eq!(kept(), 0);
 }
 
 #[test]

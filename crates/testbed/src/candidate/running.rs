@@ -229,15 +229,15 @@ impl RunningCandidate {
             Some(program) => Some(PathBuf::from(self.places.fill(program))),
             None => self.id().map(|id| PathBuf::from(format!("/proc/{id}/exe"))),
         };
-        let program = Program {
+        let mut program = Program {
             name: spec.name.clone(),
             version,
             tag,
             sha256: exe.and_then(|exe| sha256_of_file(&exe).ok()),
-            is_dirty: commit.as_ref().map(|commit| commit.ends_with("-dirty")),
-            commit,
             repository: spec.repository.clone(),
+            ..Program::default()
         };
+        program.set_commit(commit);
         Ok(CandidateRecord {
             program,
             url: self.url(),

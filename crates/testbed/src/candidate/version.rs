@@ -52,10 +52,13 @@ impl Versions {
         }
     }
 
-    /// What the running server reports besides the version of the program file, as facts.
+    /// What the running server reports besides the version of the program file, as facts; also that it
+    /// reports none.
     pub(crate) fn facts(&self, name: &str) -> Vec<(String, String)> {
-        let (Some(program), Some(served)) = (&self.program, &self.served) else { return Vec::new() };
-        let mut facts = vec![("version that the server reports".to_owned(), served.clone())];
+        let fact = |text: &str| vec![("version that the server reports".to_owned(), text.to_owned())];
+        let Some(served) = &self.served else { return fact("none") };
+        let Some(program) = &self.program else { return Vec::new() };
+        let mut facts = fact(served);
         if self.contradict(name) {
             let fact = format!("the program file is {program}, and the running server reports {served}");
             facts.push(("contradiction of versions".to_owned(), fact));
@@ -101,9 +104,8 @@ impl CandidateRecord {
             self.facts.push(("given by the user".to_owned(), known.join(", ")));
         }
         self.facts.extend(facts);
-        if let Some(commit) = commit {
-            self.program.is_dirty = Some(commit.ends_with("-dirty"));
-            self.program.commit = Some(commit);
+        if commit.is_some() {
+            self.program.set_commit(commit);
         }
         self.configuration = configuration.or(self.configuration.take());
         self.program.repository = repository.or(self.program.repository.take());
@@ -149,6 +151,15 @@ mod tests {
         assert_eq!(facts[0], ("version that the server reports".to_owned(), "redis/7.0.15".to_owned()));
         assert!(facts[1].1.contains("v=7.2.4") && facts[1].1.contains("redis/7.0.15"), "{facts:?}");
         assert_eq!(versions("v=7.0.15", "redis/7.0.15").facts("redis").len(), 1);
+        // The server's own version is that of the record.
+        assert!(versions("", "redis/7.0.15").facts("redis").is_empty());
+    }
+
+    #[test]
+    fn a_server_that_reports_no_version_has_that_as_a_fact() {
+        let none = [("version that the server reports".to_owned(), "none".to_owned())];
+        assert_eq!(versions("6.1.0", "").facts("fedora"), none);
+        assert_eq!(versions("", "").facts("odd"), none);
     }
 
     #[test]

@@ -23,8 +23,20 @@ impl CgroupWatch {
 }
 
 /// The names of the columns behind the group's own, in the order of [`values`].
-pub const COLUMNS: [&str; 7] =
-    ["cpu", "cpu_user", "cpu_system", "cpu_throttled", "memory_bytes", "read_bytes_per_s", "written_bytes_per_s"];
+pub const COLUMNS: [&str; 9] = [
+    "cpu",
+    "cpu_user",
+    "cpu_system",
+    "cpu_throttled",
+    "memory_bytes",
+    "memory_used_bytes",
+    "memory_limit_bytes",
+    "read_bytes_per_s",
+    "written_bytes_per_s",
+];
+
+/// Version 1 shows no limit of memory as about this many bytes.
+const NO_LIMIT_BYTES: u64 = 1 << 62;
 
 /// What a group counts at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,6 +45,10 @@ pub struct Counts {
     /// of its quota.
     cpu_us: [Option<u64>; 4],
     memory_bytes: Option<u64>,
+    /// Of that, pages of files, which the kernel drops when the group needs their memory.
+    cached_bytes: Option<u64>,
+    /// The most bytes of memory that it may have, if there is a limit.
+    memory_limit_bytes: Option<u64>,
     /// Bytes read from and written to disks.
     io_bytes: Option<(u64, u64)>,
 }
@@ -51,11 +67,18 @@ impl Counts {
             line(&cpu, "system_usec").or_else(|| line(&account, "system").map(ticks_us)),
             line(&cpu, "throttled_usec").or_else(|| line(&cpu, "throttled_time").map(|ns| ns / 1_000)),
         ];
+        let memory = text("memory.stat").unwrap_or_default();
+        // In version 1 those of groups in it are in other lines.
+        let pages = |name: &str| line(&memory, &format!("total_{name}")).or_else(|| line(&memory, name));
+        let cached = pages("inactive_file").zip(pages("active_file"));
+        let limit = all("memory.max").or_else(|| all("memory.limit_in_bytes"));
         let io = text("io.stat").map(|text| (sum(&text, "rbytes="), sum(&text, "wbytes=")));
         let of_first = || text("blkio.throttle.io_service_bytes").map(|text| (by(&text, "Read"), by(&text, "Write")));
         Self {
             cpu_us,
             memory_bytes: all("memory.current").or_else(|| all("memory.usage_in_bytes")),
+            cached_bytes: cached.map(|(inactive, active)| inactive.saturating_add(active)),
+            memory_limit_bytes: limit.filter(|bytes| *bytes < NO_LIMIT_BYTES),
             io_bytes: io.or_else(of_first),
         }
     }
@@ -81,9 +104,11 @@ fn by(text: &str, kind: &str) -> u64 {
     text.lines().filter_map(value).sum()
 }
 
-/// The values of [`COLUMNS`]; processor time in processors: 1.5 is one and a half.
-pub fn values(before: &Counts, now: &Counts, elapsed_s: f64) -> [Option<f64>; 7] {
+/// The values of [`COLUMNS`]; processor time in processors: 1.5 is one and a half. The memory that is
+/// used is without pages of files.
+pub fn values(before: &Counts, now: &Counts, elapsed_s: f64) -> [Option<f64>; 9] {
     let processors = |index: usize| rate(before.cpu_us[index]?, now.cpu_us[index]?, elapsed_s).map(|us| us / 1e6);
+    let used_bytes = now.memory_bytes.zip(now.cached_bytes).map(|(all, cached)| all.saturating_sub(cached) as f64);
     let io = |part: fn((u64, u64)) -> u64| rate(part(before.io_bytes?), part(now.io_bytes?), elapsed_s);
     [
         processors(0),
@@ -91,6 +116,8 @@ pub fn values(before: &Counts, now: &Counts, elapsed_s: f64) -> [Option<f64>; 7]
         processors(2),
         processors(3),
         now.memory_bytes.map(|bytes| bytes as f64),
+        used_bytes,
+        now.memory_limit_bytes.map(|bytes| bytes as f64),
         io(|bytes| bytes.0),
         io(|bytes| bytes.1),
     ]
@@ -112,9 +139,13 @@ mod tests {
         let before = Counts::read(&folders);
         write("cpu.stat", "usage_usec 4000000\nuser_usec 2700000\nsystem_usec 1300000\nthrottled_usec 500000\n");
         write("memory.current", "8192\n");
+        write("memory.max", "16384\n");
+        write("memory.stat", "anon 4096\nfile 4096\ninactive_file 3072\nactive_file 1024\n");
         write("io.stat", "8:0 rbytes=110 wbytes=20\n259:0 rbytes=1 wbytes=2002\n");
         let found = values(&before, &Counts::read(&folders), 2.0);
-        assert_eq!(found, [1.5, 1.0, 0.5, 0.25, 8_192.0, 50.0, 1_000.0].map(Some));
+        assert_eq!(found, [1.5, 1.0, 0.5, 0.25, 8_192.0, 4_096.0, 16_384.0, 50.0, 1_000.0].map(Some));
+        write("memory.max", "max\n");
+        assert_eq!(Counts::read(&folders).memory_limit_bytes, None, "nothing limits it");
     }
 
     #[test]
@@ -134,12 +165,17 @@ mod tests {
         write("cpuacct/cpuacct.usage", "4000000000\n");
         write("cpuacct/cpuacct.stat", &format!("user {}\nsystem {second}\n", 2 * second));
         write("memory/memory.usage_in_bytes", "8192\n");
+        write("memory/memory.limit_in_bytes", "16384\n");
+        let pages = "inactive_file 1\nactive_file 1\ntotal_inactive_file 3072\ntotal_active_file 1024\n";
+        write("memory/memory.stat", pages);
         write(
             "blkio/blkio.throttle.io_service_bytes",
             "8:0 Read 110\n8:0 Write 20\n8:16 Write 2000\n8:0 Total 130\nTotal 2130\n",
         );
         let found = values(&before, &Counts::read(&folders), 2.0);
-        assert_eq!(found, [1.5, 1.0, 0.5, 0.25, 8_192.0, 50.0, 1_000.0].map(Some));
+        assert_eq!(found, [1.5, 1.0, 0.5, 0.25, 8_192.0, 4_096.0, 16_384.0, 50.0, 1_000.0].map(Some));
+        write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+        assert_eq!(Counts::read(&folders).memory_limit_bytes, None, "nothing limits it");
     }
 
     #[test]
@@ -148,6 +184,6 @@ mod tests {
         fs::write(folder.path().join("cpu.stat"), "usage_usec much\n").unwrap();
         let counts = Counts::read(&[folder.path().to_owned()]);
         assert_eq!(counts, Counts::default());
-        assert_eq!(values(&counts, &counts, 1.0), [None; 7]);
+        assert_eq!(values(&counts, &counts, 1.0), [None; 9]);
     }
 }

@@ -44,7 +44,7 @@ pub(super) struct Row {
     pub(super) workers: usize,
     /// Where the candidate ran, as far as the testbed knows it; else where it was measured from.
     pub(super) machine: String,
-    /// What distinguishes the machine of the generator from others.
+    /// What distinguishes the machines of the generator from others.
     pub(super) generator: String,
     /// What it speaks.
     pub(super) protocol: Protocol,

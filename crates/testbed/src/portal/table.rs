@@ -97,7 +97,7 @@ fn ceiling(row: &Row) -> Markup {
                     a href={ "runs/" (ceiling.run) "/" (REPORT) } { (Unit::PerSecond.format(ceiling.rate)) }
                 }
             }
-            None => { td.number title={ "not measured on this machine: " (command(row.protocol)) } { (NONE) } }
+            None => { td.number title={ "not measured from the same machines: " (command(row.protocol)) } { (NONE) } }
         }
     }
 }

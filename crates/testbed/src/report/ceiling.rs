@@ -94,11 +94,18 @@ fn does_nothing(record: &RunRecord) -> bool {
     record.candidate.program.name == null(protocol(record))
 }
 
-/// What distinguishes the machine of the generator from others. It stays the same when the machine starts again.
+/// What distinguishes the machines of the generator, which are those of the workers, from others. It
+/// stays the same when they start again.
 pub(crate) fn generator(record: &RunRecord) -> String {
-    let Some(Machine { name, id, processor, processors, .. }) = record.machines.first() else { return String::new() };
-    let processor = processor.as_deref().unwrap_or_default();
-    format!("{} · {processors} × {processor}", id.as_ref().unwrap_or(name))
+    let is_of_worker = |machine: &&Machine| machine.roles.iter().any(|role| role.starts_with("worker "));
+    let shown = |Machine { name, id, processor, processors, .. }: &Machine| {
+        let processor = processor.as_deref().unwrap_or_default();
+        format!("{} · {processors} × {processor}", id.as_ref().unwrap_or(name))
+    };
+    let mut machines: Vec<_> = record.machines.iter().filter(is_of_worker).map(shown).collect();
+    // Which of them is the first says nothing of what they can do.
+    machines.sort();
+    machines.join(", ")
 }
 
 #[cfg(test)]
@@ -109,6 +116,45 @@ mod tests {
     use crate::inputs::Inputs;
     use crate::plan::Plan;
     use crate::plans;
+    use crate::record::{CandidateRecord, FORMAT, Program};
+
+    /// The generator of a run with these machines: their names, and what runs there.
+    fn generator_of(machines: &[(&str, &[&str])]) -> String {
+        let machine = |(name, roles): &(&str, &[&str])| Machine {
+            name: (*name).to_owned(),
+            roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+            processors: 4,
+            ..Machine::default()
+        };
+        generator(&RunRecord {
+            format: FORMAT,
+            id: "r".to_owned(),
+            who: "a test".to_owned(),
+            started_at: jiff::Timestamp::UNIX_EPOCH,
+            ended_at: jiff::Timestamp::UNIX_EPOCH,
+            testbed: Program::default(),
+            candidate: CandidateRecord::default(),
+            inputs: Vec::new(),
+            seed: 1,
+            workers: Vec::new(),
+            machines: machines.iter().map(machine).collect(),
+            preparation: String::new(),
+            missing: Vec::new(),
+            beside: crate::beside::Beside::default(),
+        })
+    }
+
+    #[test]
+    fn a_generator_is_the_machines_of_the_workers_and_not_that_of_the_coordinator() {
+        let here = generator_of(&[("desk", &["coordinator", "worker 0", "worker 1"])]);
+        let one = generator_of(&[("desk", &["coordinator"]), ("node-1", &["worker 0"])]);
+        let other = generator_of(&[("desk", &["coordinator"]), ("node-2", &["worker 0", "monitor x:1"])]);
+        assert!(here != one && one != other && here != other, "{here} / {one} / {other}");
+        // The coordinator may be anywhere, and workers may have any order.
+        assert_eq!(one, generator_of(&[("other desk", &["coordinator", "candidate"]), ("node-1", &["worker 0"])]));
+        let both = generator_of(&[("desk", &[]), ("node-1", &["worker 0"]), ("node-2", &["worker 1"])]);
+        assert_eq!(both, generator_of(&[("desk", &[]), ("node-2", &["worker 0"]), ("node-1", &["worker 1"])]));
+    }
 
     #[test]
     fn what_measures_a_ceiling_is_a_shipped_plan_of_the_protocol_and_a_shipped_candidate_that_speaks_it() {

@@ -14,7 +14,12 @@ pub(super) struct Group {
 /// Columns of processes and of nodes of Cassandra, after the name and a point.
 pub(super) const PROCESS: [Group; 12] = [
     group("Processors, by process", Unit::Plain, None, &[("cpu", "")]),
-    group("Memory, by process", Unit::Bytes, None, &[("memory_bytes", "")]),
+    group(
+        "Memory, by process",
+        Unit::Bytes,
+        None,
+        &[("memory_bytes", ""), ("memory_used_bytes", "without pages of files"), ("memory_limit_bytes", "limit")],
+    ),
     group(
         "Disk, by process",
         Unit::BytesPerSecond,
@@ -146,5 +151,6 @@ mod tests {
         assert_eq!(PROCESS[0].process_label("server.cpu").as_deref(), Some("server"));
         assert_eq!(PROCESS[0].process_label("metrics.cpu"), None);
         assert_eq!(PROCESS[0].process_label("metrics.server.cpu"), None);
+        assert_eq!(PROCESS[1].process_label("container.memory_limit_bytes").as_deref(), Some("container limit"));
     }
 }

@@ -107,10 +107,10 @@ fn ceiling(inputs: &Inputs<'_>) -> Markup {
             "The generator's own ceiling: "
             @if let Some(ceiling) = &inputs.ceiling {
                 (Unit::PerSecond.format(ceiling.rate)) " with " (ceiling.workers)
-                " workers, which a server that does nothing has held on this machine ("
+                " workers, which a server that does nothing has held from the same machines ("
                 a href={ "../../" (ceiling.run) "/data/report.html" } data-run=(ceiling.run) { (ceiling.run) } ")."
             } @else {
-                "not measured on this machine: " code { (command(protocol(inputs.record))) }
+                "not measured from the same machines: " code { (command(protocol(inputs.record))) }
             }
         }
     }

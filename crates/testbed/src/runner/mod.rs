@@ -96,8 +96,9 @@ pub enum RunnerError {
     /// The record would have gaps.
     #[error(
         "the run could not be traced later: it is not known {}; give what is missing (of a candidate in its file, \
-         of a server that runs already by --pid, --commit, --configuration, --tag, --fact and --preparation), or \
-         --untraceable to run all the same, which marks the run",
+         of a server that runs already by --pid, --commit, --configuration, --tag, --repository, --fact and \
+         --preparation; of the testbed and its workers when they are built), or --untraceable to run all the \
+         same, which marks the run",
         .0.join(", ")
     )]
     Untraceable(Vec<String>),
@@ -252,12 +253,6 @@ impl Runner<'_> {
     fn missing(&self, candidate: &CandidateRecord, preparation: &str) -> Vec<String> {
         let mut missing = self.program.missing("the testbed's");
         missing.extend(candidate.program.missing("the candidate's"));
-        // What is built from the same source as the testbed needs no other.
-        let is_this = candidate.program.sha256.is_some() && candidate.program.sha256 == self.program.sha256;
-        let is_started = matches!(self.measured, Measured::Candidate(_));
-        if is_started && !is_this && candidate.program.repository.is_none() {
-            missing.push("the candidate's repository".to_owned());
-        }
         if candidate.command.is_none() {
             missing.push("the candidate's command line".to_owned());
         }
@@ -395,6 +390,7 @@ mod tests {
             version: "0.1.0".to_owned(),
             sha256: Some(sha256.to_owned()),
             commit: Some("abc".to_owned()),
+            repository: Some("https://example.org/".to_owned()),
             ..Program::default()
         }
     }
@@ -500,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_that_the_testbed_starts_has_a_repository_unless_it_is_this_program() {
+    fn whatever_is_measured_and_whatever_measures_has_a_repository() {
         let inputs = inputs();
         let started = || Measured::Candidate(Box::new(Candidate::shipped("null").unwrap()));
         let candidate = |sha256: &str, repository: Option<&str>| CandidateRecord {
@@ -510,13 +506,18 @@ mod tests {
             facts: facts(),
             ..CandidateRecord::default()
         };
+        let url = || Measured::Url("http://127.0.0.1".to_owned(), None);
         let missing =
             |measured: Measured, candidate: &CandidateRecord| runner(&inputs, measured).missing(candidate, "none");
-        assert_eq!(missing(started(), &candidate("another", None)), ["the candidate's repository"]);
-        assert!(missing(started(), &candidate("another", Some("https://example.org/"))).is_empty());
-        assert!(missing(started(), &candidate("the testbed", None)).is_empty());
-        let url = Measured::Url("http://127.0.0.1".to_owned(), None);
-        assert!(missing(url, &candidate("another", None)).is_empty(), "nobody knows it");
+        for sha256 in ["another", "the testbed"] {
+            assert_eq!(missing(started(), &candidate(sha256, None)), ["the candidate's repository"], "{sha256}");
+        }
+        assert_eq!(missing(url(), &candidate("another", None)), ["the candidate's repository"]);
+        let known = candidate("another", Some("https://example.org/"));
+        assert!(missing(started(), &known).is_empty() && missing(url(), &known).is_empty());
+        let mut built_without = runner(&inputs, url());
+        built_without.program.repository = None;
+        assert_eq!(built_without.missing(&known, "none"), ["the testbed's repository"]);
     }
 
     #[test]

@@ -90,6 +90,7 @@ impl Runner<'_> {
             let (program, own) = (&mut candidate.program, &self.program);
             program.tag = program.tag.take().or_else(|| own.tag.clone());
             program.repository = program.repository.take().or_else(|| own.repository.clone());
+            program.is_dirty = program.is_dirty.or(own.is_dirty);
         }
         let cgroup = match &running {
             Some(running) => running.cgroup().await?,

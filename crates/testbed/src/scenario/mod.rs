@@ -90,6 +90,10 @@ impl Scenario {
             );
             return Err(invalid(format!("scenario {}", spec.name.escape_debug()), message));
         }
+        if spec.name.contains('%') {
+            let message = "a run keeps it in a file of this name, which has no `%`: rename it";
+            return Err(invalid(format!("scenario {}", spec.name), message));
+        }
         if let Some(name) = first_double(of_steps) {
             return Err(invalid(format!("scenario {}: step {name}", spec.name), "another step has the same name"));
         }
@@ -308,6 +312,10 @@ mod tests {
             assert!(named(wrong, "get").is_err(), "{wrong:?}");
         }
         assert!(named("test", "größe/1_b-2").is_ok());
+        // The archive keeps a file for each scenario.
+        let error = named("50%.toml", "get").unwrap_err().to_string();
+        assert!(error.starts_with("scenario 50%: ") && error.contains("no `%`"), "{error}");
+        assert!(named("test", "50%").is_ok());
     }
 
     #[test]

@@ -39,6 +39,7 @@ use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until};
 
 use crate::caller::{CallerError, Host, clock, heard, instant};
+use crate::coordinator::{PART_MAX, READY_MAX};
 use crate::event::EventError;
 use crate::inputs::Inputs;
 use crate::link::ProxyThread;
@@ -172,8 +173,7 @@ async fn work(wire: &mut Wire) -> Result<(), WorkerError> {
         prepared.receive_part(wire).await?;
     }
     wire.send(&ToCoordinator::Ready).await?;
-    // Other workers may need longer for their part of the fill.
-    let patience = SILENCE_MAX + prepared.inputs.plan.fill.as_ref().map(|fill| fill.within).unwrap_or_default();
+    let patience = patience(&prepared.inputs.plan);
     let begin = loop {
         match heard(wire, patience).await? {
             ToWorker::Fill => prepared.fill(wire).await?,
@@ -185,6 +185,12 @@ async fn work(wire: &mut Wire) -> Result<(), WorkerError> {
         }
     };
     prepared.run(begin, wire).await
+}
+
+/// How long a coordinator may be silent while other workers get ready: one may need longer for its
+/// job, for its part of an access log or for that of the fill.
+fn patience(plan: &Plan) -> Duration {
+    SILENCE_MAX + READY_MAX + PART_MAX + plan.fill.as_ref().map(|fill| fill.within).unwrap_or_default()
 }
 
 /// A job that is ready to begin.
@@ -442,4 +448,22 @@ fn raise_open_files() -> std::io::Result<()> {
 fn cpu_s() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_worker_waits_as_long_as_another_one_may_take_to_get_ready() {
+        let replay = "name = \"x\"\nscenarios = [{ scenario = \"replay\" }]\n\
+                      load = { shape = \"replay\", file = \"access.log\", duration = \"1s\" }\n";
+        let filled = format!("{replay}fill = {{ scenario = \"get\", units = 1, within = \"1h\" }}\n");
+        let patience_for = |plan: &str| patience(&Plan::parse(plan).unwrap());
+        // The coordinator reaches the other one, which then gets ready.
+        let longest = READY_MAX + (READY_MAX + PART_MAX);
+        assert!(patience_for(replay) > longest);
+        assert_eq!(patience_for(&filled), patience_for(replay) + Duration::from_secs(3_600));
+    }
 }

@@ -215,7 +215,7 @@ async fn a_worker_that_does_not_say_what_it_is_makes_no_run() {
             commit: known("abc"),
             tag: known("v1.2"),
             configuration: known("none"),
-            repository: None,
+            repository: known("https://example.org/"),
             facts: FACTS.map(|name| (name.to_owned(), "none".to_owned())).to_vec(),
         },
         program: Program {
@@ -223,14 +223,15 @@ async fn a_worker_that_does_not_say_what_it_is_makes_no_run() {
             version: "0.1.0".to_owned(),
             sha256: known("def"),
             commit: known("abc"),
+            repository: known("https://example.org/"),
             ..Program::default()
         },
         is_untraceable: false,
         ..runner_of(&inputs, address, &archive, &ignore)
     };
     let Err(RunnerError::Untraceable(missing)) = runner.run(vec![worker()]).await else { panic!("it has run") };
-    let wanted = ["worker 0's name", "worker 0's version", "worker 0's digest of the program", "worker 0's commit"];
-    assert_eq!(missing, wanted);
+    let wanted = ["name", "version", "digest of the program", "commit", "repository"];
+    assert_eq!(missing, wanted.map(|what| format!("worker 0's {what}")));
     assert_eq!(std::fs::read_dir(&archive).unwrap().count(), 0, "nothing is left of it");
 }
 

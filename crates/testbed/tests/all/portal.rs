@@ -166,7 +166,7 @@ fn each_run_has_the_ceiling_of_its_generator_as_soon_as_that_was_measured() {
     let place = Place::with(&[Invented::default(), elsewhere]);
     place.publish();
     assert!(place.runs().iter().all(|run| run["ceiling"].is_null()));
-    assert!(place.page().contains("not measured on this machine: penates testbed find get --candidate null"));
+    assert!(place.page().contains("not measured from the same machines: penates testbed find get --candidate null"));
     for run in [null(2, 300, Verdict::Held), null(3, 200, Verdict::Held), null(4, 400, Verdict::Failed)] {
         add(&place.archive(), &run).unwrap();
     }
@@ -181,7 +181,7 @@ fn each_run_has_the_ceiling_of_its_generator_as_soon_as_that_was_measured() {
     assert!(place.page().contains("<a href=\"runs/2026-01-17T093000Z-ingest/report.html\">"));
     // A report has what was known when its run was made.
     let report = |id: &str| fs::read_to_string(place.archive().join(id).join("data/report.html")).unwrap();
-    assert!(report("2026-01-15T093000Z-ingest").contains("not measured on this machine"));
+    assert!(report("2026-01-15T093000Z-ingest").contains("not measured from the same machines"));
     let link = "href=\"../../2026-01-17T093000Z-ingest/data/report.html\"";
     assert!(report("2026-01-19T093000Z-ingest").contains(link));
     // A published one has what is known now.
@@ -189,7 +189,7 @@ fn each_run_has_the_ceiling_of_its_generator_as_soon_as_that_was_measured() {
     for id in ["2026-01-15T093000Z-ingest", "2026-01-19T093000Z-ingest"] {
         assert!(published(id).contains(link), "{id}");
     }
-    assert!(published("2026-01-16T093000Z-ingest").contains("not measured on this machine"));
+    assert!(published("2026-01-16T093000Z-ingest").contains("not measured from the same machines"));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_run_over_the_redis_protocol_has_the_ceiling_of_that_protocol() {
     let (of_http, of_redis) = (of("null", "http", 2, 300), of("null-redis", "redis", 3, 200));
     let place = Place::with(&[of("penates", "http", 0, 60), of("redis", "redis", 1, 60), of_http]);
     place.publish();
-    let missing = "not measured on this machine: penates testbed find records-90-10 --candidate null-redis";
+    let missing = "not measured from the same machines: penates testbed find records-90-10 --candidate null-redis";
     assert!(place.page().contains(missing));
     // The faster one over HTTP says nothing of it.
     assert!(place.runs()[1]["ceiling"].is_null());

@@ -24,6 +24,7 @@ use tower_http::services::ServeDir;
 
 use super::ArchiveArgs;
 use crate::exit::full_message;
+use crate::interrupt;
 
 /// The archive is not looked at more often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
@@ -54,9 +55,11 @@ pub struct ServeArgs {
     host: Vec<String>,
 }
 
-/// Serves until it is killed.
+/// Serves until it is asked to end.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let archive = args.archive.archive;
+    // The folder goes with its value, and not with a process that a signal kills.
+    let stop = interrupt::stop_token()?;
     let folder = tempfile::tempdir().context("making a temporary folder")?;
     let portal = Arc::new(Portal {
         pages: folder.path().join("portal"),
@@ -69,7 +72,15 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     note!("Listening on http://{}/", listener.local_addr()?);
     let routes =
         Router::new().fallback_service(ServeDir::new(&portal.pages)).layer(from_fn_with_state(portal.clone(), answer));
-    Ok(axum::serve(listener, routes).await?)
+    tokio::select! {
+        served = axum::serve(listener, routes).into_future() => Ok(served?),
+        () = stop.cancelled() => {
+            // A publication at work would make the folder again.
+            let _seen = portal.seen.lock().await;
+            drop(folder);
+            Ok(())
+        }
+    }
 }
 
 /// The pages of an archive.

@@ -8,6 +8,7 @@ use clap::Args;
 use testbed::candidate::Candidate;
 use testbed::find::{Next, PlanSearch};
 use testbed::inputs::Inputs;
+use testbed::plan::Plan;
 use testbed::record::Input;
 use testbed::results::{Judgement, Verdict};
 use testbed::runner::{Filed, RunnerError};
@@ -131,9 +132,10 @@ fn cells<'a>(args: &StudyArgs, spec: &'a StudySpec) -> anyhow::Result<Vec<Cell<'
     let inputs_of = |name: &str, workers: Option<u32>| -> anyhow::Result<Inputs> {
         let mut inputs = Inputs::read(&beside(folder, name)).map_err(|error| CliError::Usage(error.to_string()))?;
         inputs.plan.workers = workers.unwrap_or(inputs.plan.workers);
+        inputs.plan.validate().map_err(|error| CliError::Usage(error.to_string()))?;
         Ok(inputs)
     };
-    let (mut cells, mut candidates) = (Vec::new(), BTreeMap::new());
+    let (mut cells, mut candidates) = (Vec::<Cell<'_>>::new(), BTreeMap::new());
     for name in &spec.candidates {
         candidates.insert(name.as_str(), candidate_of(&beside(folder, name))?);
     }
@@ -141,6 +143,17 @@ fn cells<'a>(args: &StudyArgs, spec: &'a StudySpec) -> anyhow::Result<Vec<Cell<'
         let Some((candidate, of_candidate)) = candidates.get(name).cloned() else { continue };
         let inputs = inputs_of(&plan.plan, workers)?;
         let fill = plan.fill.as_deref().map(|fill| inputs_of(fill, workers)).transpose()?;
+        // All are checked before the first run: a later row may come hours later.
+        search_of(&inputs.plan, spec)?;
+        let of_row = (name, &inputs.plan.name, inputs.plan.workers);
+        if cells.iter().any(|cell| (cell.name, &cell.inputs.plan.name, cell.inputs.plan.workers) == of_row) {
+            let (plan, workers) = (&inputs.plan.name, inputs.plan.workers);
+            let message = format!(
+                "study: two rows have the plan `{plan}`, the candidate {name} and the number of workers {workers}, and \
+                 would replace each other; a copy of a plan needs a `name` of its own"
+            );
+            return Err(CliError::Usage(message).into());
+        }
         let mut digests = of_candidate;
         digests.extend(inputs.digests());
         digests.extend(fill.iter().flat_map(Inputs::digests));
@@ -148,6 +161,12 @@ fn cells<'a>(args: &StudyArgs, spec: &'a StudySpec) -> anyhow::Result<Vec<Cell<'
         cells.push(Cell { name, candidate, inputs, fill, digest });
     }
     Ok(cells)
+}
+
+/// The search for the greatest load of a plan.
+fn search_of(plan: &Plan, spec: &StudySpec) -> Result<PlanSearch, CliError> {
+    PlanSearch::new(plan, spec.search_precision())
+        .ok_or_else(|| CliError::Usage(format!("{}: a closed loop or a replay has no rate to be found", plan.name)))
 }
 
 /// A candidate, with the digests of its files and of the programs that are measured. What is not there yet
@@ -176,10 +195,7 @@ async fn search(
     results: &Path,
     output: &mut Output,
 ) -> anyhow::Result<()> {
-    let Some(mut search) = PlanSearch::new(&cell.inputs.plan, spec.search_precision()) else {
-        let message = format!("{}: a closed loop or a replay has no rate to be found", cell.inputs.plan.name);
-        return Err(CliError::Usage(message).into());
-    };
+    let mut search = search_of(&cell.inputs.plan, spec)?;
     for trial in &study.rows[index].trials {
         search.add(trial.factor, trial.verdict, trial.due_per_s);
     }

@@ -98,7 +98,11 @@ fn each_candidate_that_can_be_had_ingests_and_has_a_record_without_gaps() {
         return;
     }
     let (folder, mut not_run) = (tempfile::tempdir().unwrap(), Vec::new());
+    // A program that is built without its commit or its repository does not know it.
     let knows_commit = Ran::of(penates(&["--version"])).text().contains("(commit ");
+    let knows_repository = option_env!("PENATES_REPOSITORY").is_some_and(|text| !text.is_empty());
+    let unknown = [("commit", knows_commit), ("repository", knows_repository)].into_iter();
+    let unknown: Vec<_> = unknown.filter(|(_, is_known)| !is_known).map(|(what, _)| what).collect();
     for candidate in ::testbed::candidate::Candidate::shipped_names() {
         let begun = Instant::now();
         let plan = if candidate == GROWN { GROWTH.to_owned() } else { few(scenario_of(candidate)) };
@@ -111,12 +115,9 @@ fn each_candidate_that_can_be_had_ingests_and_has_a_record_without_gaps() {
         // Requests to a node that is killed may fail.
         assert!(candidate == GROWN || all["done"] == all["due"], "{candidate}: {}", made.summary);
         let is_own = candidate.starts_with("penates") || candidate.starts_with("null");
-        // A program that is built without its commit does not know it.
-        let gaps: &[&str] = match (knows_commit, is_own) {
-            (true, _) => &[],
-            (false, true) => &["the testbed's commit", "the candidate's commit"],
-            (false, false) => &["the testbed's commit"],
-        };
+        let whose: &[&str] = if is_own { &["testbed's", "candidate's"] } else { &["testbed's"] };
+        let of_each = |whose: &&str| unknown.iter().map(|what| format!("the {whose} {what}")).collect::<Vec<_>>();
+        let gaps: Vec<_> = whose.iter().flat_map(of_each).collect();
         let missing: Vec<_> = record["missing"].as_array().unwrap().iter().map(|what| what.as_str().unwrap()).collect();
         assert_eq!(missing, gaps, "{candidate}");
         if candidate.starts_with("penates") {
