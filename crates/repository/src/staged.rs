@@ -151,7 +151,7 @@ pub(crate) type Numbered = (RevisionId, Operation);
 /// Operations, with the resources that they are on.
 pub(crate) type Operations = Vec<(ResourcePath, Numbered)>;
 
-/// What a transaction makes of a child of a container, as far as a listing tells. An operation may
+/// What a transaction makes of a child of a container, as far as a listing shows. An operation may
 /// be as large as a row, so a listing does not hold all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StagedChild {

@@ -8,7 +8,7 @@ use crate::beside::Beside;
 /// The form of a run's files. A later form keeps what this one has, or has a number of its own.
 pub const FORMAT: u32 = 1;
 
-/// What Git abbreviates a commit to, unless it is told otherwise.
+/// What Git abbreviates a commit to, unless it is configured otherwise.
 const COMMIT_DIGITS_MIN: usize = 7;
 
 /// The record of a run: `record.json`.

@@ -65,7 +65,7 @@ struct Line {
 /// before it has ended. Otherwise one that is begun again would come after a later one.
 #[derive(Default)]
 struct Order {
-    /// By its id, what tells that the last line of a record has ended: its sender is dropped.
+    /// By its id, what says that the last line of a record has ended: its sender is dropped.
     ends: HashMap<Bytes, oneshot::Receiver<()>>,
 }
 

@@ -186,7 +186,7 @@ impl<'a, W: Write> Splitting<'a, W> {
         }
     }
 
-    /// How long the replay takes. A log that ends early ends it. The last request stands for as long
+    /// How long the replay takes. A log that ends early ends it. The last request counts for as long
     /// a time as the others do on average, so that the rate is that of the log.
     fn duration_s(&self) -> f64 {
         let requests = self.record.requests as f64;
