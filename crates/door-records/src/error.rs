@@ -14,6 +14,9 @@ pub(crate) const CROWDED: &str = "the commands before this one take longer than 
 /// How a refusal ends that says that nothing was changed.
 const NOTHING_CHANGED: &str = "; nothing was changed";
 
+/// How a refusal ends that only mode fast has.
+const NOT_FAST: &str = "depends on what is stored, and is not offered in mode fast";
+
 /// A refusal. The connection goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(String);
@@ -56,12 +59,17 @@ impl Refusal {
 
     /// The command depends on what is stored, and in mode fast nothing is read before a change.
     pub fn not_fast(command: &str) -> Self {
-        Self::error(format_args!("'{command}' depends on what is stored, and is not offered in mode fast"))
+        Self::error(format_args!("'{command}' {NOT_FAST}"))
     }
 
     /// Likewise, with these options.
     pub fn option_not_fast(command: &str) -> Self {
-        Self::error(format_args!("an option of '{command}' depends on what is stored, and is not offered in mode fast"))
+        Self::error(format_args!("an option of '{command}' {NOT_FAST}"))
+    }
+
+    /// Whether it is one of these two: the command, or its option, is not offered in mode fast.
+    pub fn is_of_mode_fast(&self) -> bool {
+        self.0.ends_with(NOT_FAST)
     }
 
     /// What metrics call it.

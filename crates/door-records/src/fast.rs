@@ -57,7 +57,8 @@ impl Door {
     }
 
     /// Runs the commands of a transaction as one write. Each of them must write without reading;
-    /// otherwise nothing is written. Nor is anything without the memory for the answers.
+    /// otherwise nothing is written. Nor is anything without the memory for the answers. A command
+    /// that is wrong is an error among the answers, as in Redis.
     pub(crate) async fn execute_fast(
         &self,
         party: &Party,
@@ -69,7 +70,12 @@ impl Door {
         let mut answers = Vec::with_capacity(commands.len());
         for (command, words) in commands {
             let of_keys = command.keys(words)?.into_iter().map(|(_, words)| command.overwrite(&mut change, words));
-            answers.push(command.combined(of_keys.collect::<CommandResult<_>>()?));
+            answers.push(match of_keys.collect::<CommandResult<Vec<Reply>>>() {
+                Ok(replies) => command.combined(replies),
+                // Mode fast does not do it, and the other commands may depend on it.
+                Err(refusal) if refusal.is_of_mode_fast() => return Err(refusal),
+                Err(refusal) => Reply::Refused(refusal),
+            });
         }
         let answer = Answer::within(&self.memory, party, Reply::List(answers))?;
         self.records.overwrite(deadline, id, change).await.map_err(refusal)?;

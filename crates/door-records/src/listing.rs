@@ -12,12 +12,12 @@ const REPEATED_BYTES_MAX: usize = 128;
 
 /// `COMMAND`, as far as clients use it.
 pub(crate) fn commands(words: &[Bytes]) -> CommandResult<Reply> {
-    let Some((what, words)) = words.split_first() else {
-        return Ok(Reply::List(COMMANDS.iter().map(described).collect()));
-    };
+    let all = || Reply::List(COMMANDS.iter().map(described).collect());
+    let Some((what, words)) = words.split_first() else { return Ok(all()) };
     match what.to_ascii_lowercase().as_slice() {
         b"count" => Ok(Reply::count(COMMANDS.len())),
         b"docs" => Ok(Reply::Map(Vec::new())),
+        b"info" if words.is_empty() => Ok(all()),
         b"info" => {
             let of = |name: &Bytes| RecordCommand::find(name).map_or(Reply::Nothing, described);
             Ok(Reply::List(words.iter().map(of).collect()))
@@ -58,4 +58,18 @@ pub(crate) fn unknown(name: &[u8], words: &[Bytes]) -> Refusal {
         list.push_str(&format!("'{}' ", shown(word)));
     }
     Refusal::error(format_args!("unknown command '{}', with args beginning with: {list}", shown(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_info_without_names_describes_all_commands() {
+        let all = Reply::List(COMMANDS.iter().map(described).collect());
+        assert_eq!(commands(&[]), Ok(all.clone()));
+        assert_eq!(commands(&[Bytes::from_static(b"Info")]), Ok(all));
+        let (info, ping) = (Bytes::from_static(b"INFO"), Bytes::from_static(b"ping"));
+        assert_eq!(commands(&[info, ping]), Ok(Reply::List(vec![Reply::Nothing])));
+    }
 }

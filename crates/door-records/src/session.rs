@@ -23,6 +23,9 @@ pub(crate) const REDIS_VERSION: &str = "7.4.0";
 /// The longest name of a command that the audit has.
 const COMMAND_BYTES_MAX: usize = 20;
 
+/// At most so many bytes of a word are repeated in an error.
+const REPEATED_BYTES_MAX: usize = 128;
+
 /// The longest name of a connection.
 const NAME_BYTES_MAX: usize = 256;
 
@@ -131,13 +134,10 @@ impl Session {
             b"echo" => first(words).map(|word| Reply::Bytes(word.clone())),
             b"hello" => self.hello(Words::new("hello", words)),
             b"auth" => self.auth(words),
-            b"select" => first(words).and_then(|word| match &word[..] {
-                b"0" => Ok(Reply::OK),
-                _ => Err(Refusal::error("DB index is out of range")),
-            }),
+            b"select" => select(words),
             b"client" => self.client(words, deadline).await,
             b"config" => self.config(words),
-            b"info" => Ok(self.info()),
+            b"info" => Ok(info(words)),
             b"reset" => {
                 self.reset();
                 Ok(Reply::Word("RESET"))
@@ -170,14 +170,16 @@ impl Session {
         }
         // Of many passwords only the last one is looked at.
         let (mut password, mut name) = (None, None);
-        while !words.is_empty() {
-            if words.takes("AUTH") {
+        while let Some(option) = words.rest().first() {
+            let values = words.len() - 1;
+            if values >= 2 && words.takes("AUTH") {
                 let (_user, last) = (words.next()?, words.next()?);
                 password = Some(last);
-            } else if words.takes("SETNAME") {
+            } else if values >= 1 && words.takes("SETNAME") {
                 name = Some(words.next()?);
             } else {
-                return Err(Refusal::error("Syntax error in HELLO option"));
+                let option = repeated(option);
+                return Err(Refusal::error(format_args!("Syntax error in HELLO option '{option}'")));
             }
         }
         password.map_or(Ok(()), |password| self.admit(password))?;
@@ -315,14 +317,6 @@ impl Session {
         }
     }
 
-    fn info(&self) -> Reply {
-        Reply::Text(format!(
-            "# Server\r\nredis_version:{REDIS_VERSION}\r\nserver_name:penates\r\nredis_mode:standalone\r\nprocess_id:{}\r\n\r\n\
-             # Persistence\r\nloading:0\r\n\r\n# Replication\r\nrole:master\r\n",
-            std::process::id()
-        ))
-    }
-
     /// `CONFIG GET` of what benchmarks and clients ask for. Nothing can be set.
     fn config(&self, words: &[Bytes]) -> CommandResult<Reply> {
         let (what, patterns) = parts(words)?;
@@ -369,6 +363,42 @@ fn ping(words: &[Bytes]) -> CommandResult<Reply> {
     }
 }
 
+/// `SELECT 0`: there is one set of records.
+fn select(words: &[Bytes]) -> CommandResult<Reply> {
+    let number = records::integer(first(words)?).map_err(|_| Refusal::not_an_integer())?;
+    match i32::try_from(number) {
+        Ok(0) => Ok(Reply::OK),
+        Ok(_) => Err(Refusal::error("DB index is out of range")),
+        Err(_) => {
+            let (least, most) = (i32::MIN, i32::MAX);
+            let why = format_args!("value is out of range, value must between {least} and {most}");
+            Err(Refusal::error(why))
+        }
+    }
+}
+
+/// `INFO [section …]`: what clients look at. As in Redis, a section that is not known adds nothing.
+fn info(words: &[Bytes]) -> Reply {
+    let server = format!(
+        "# Server\r\nredis_version:{REDIS_VERSION}\r\nserver_name:penates\r\nredis_mode:standalone\r\n\
+         process_id:{}\r\n",
+        std::process::id()
+    );
+    let sections = [
+        ("server", server.as_str()),
+        ("persistence", "# Persistence\r\nloading:0\r\n"),
+        ("replication", "# Replication\r\nrole:master\r\n"),
+    ];
+    let is_wanted = |name: &str| {
+        let is_asked_for = |word: &Bytes| {
+            [name, "default", "all", "everything"].iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+        };
+        words.is_empty() || words.iter().any(is_asked_for)
+    };
+    let wanted: Vec<&str> = sections.into_iter().filter_map(|(name, text)| is_wanted(name).then_some(text)).collect();
+    Reply::Text(wanted.join("\r\n"))
+}
+
 /// `WAIT replicas milliseconds`: each write is acknowledged when it is durable, and there is no replica
 /// to wait for.
 fn wait(words: &[Bytes]) -> CommandResult<Reply> {
@@ -390,8 +420,13 @@ fn on_or_off(words: &[Bytes]) -> CommandResult<Reply> {
 }
 
 pub(crate) fn unknown_subcommand(command: &str, what: &[u8]) -> Refusal {
-    let what = String::from_utf8_lossy(&what[..what.len().min(128)]).replace(['\r', '\n'], " ");
+    let what = repeated(what);
     Refusal::error(format_args!("unknown subcommand '{what}'. Try {} HELP.", command.to_uppercase()))
+}
+
+/// The part of a word that an error repeats.
+fn repeated(word: &[u8]) -> String {
+    String::from_utf8_lossy(&word[..word.len().min(REPEATED_BYTES_MAX)]).replace(['\r', '\n'], " ")
 }
 
 /// The first word of a command that has one.

@@ -98,19 +98,29 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrVisitor<T> {
 pub(super) struct Life {
     pub(super) expires_at: Option<u64>,
     pub(super) ttl_ms: Option<u64>,
+    /// Whether it never does.
+    #[serde(default)]
+    pub(super) persist: bool,
 }
 
 impl Life {
-    /// The time; `None`: none is said.
+    /// The time; `None`: none is said, or it never expires.
     pub(super) fn end(self, now: UnixMillis) -> Option<UnixMillis> {
         self.expires_at.or_else(|| self.ttl_ms.map(|ttl| now.0.saturating_add(ttl))).map(UnixMillis)
     }
 
+    /// Whether anything is said.
+    pub(super) fn is_said(self) -> bool {
+        self.persist || self.expires_at.is_some() || self.ttl_ms.is_some()
+    }
+
     pub(super) fn check(self) -> Result<Self, HttpError> {
-        match (self.expires_at, self.ttl_ms) {
-            (Some(_), Some(_)) => Err(HttpError::Malformed("either expires_at or ttl_ms, not both".to_owned())),
-            _ => Ok(self),
-        }
+        let what = match (self.expires_at, self.ttl_ms) {
+            (Some(_), Some(_)) => "either expires_at or ttl_ms, not both",
+            (Some(_), None) | (None, Some(_)) if self.persist => "either persist or a time, not both",
+            _ => return Ok(self),
+        };
+        Err(HttpError::Malformed(what.to_owned()))
     }
 }
 
@@ -149,7 +159,7 @@ pub(super) struct ExpiringAttribute {
 
 impl ExpiringAttribute {
     fn life(&self) -> Life {
-        Life { expires_at: self.expires_at, ttl_ms: self.ttl_ms }
+        Life { expires_at: self.expires_at, ttl_ms: self.ttl_ms, persist: false }
     }
 }
 

@@ -61,6 +61,8 @@ pub(super) struct Asks {
     delete: bool,
     expires_at: Option<u64>,
     ttl_ms: Option<u64>,
+    #[serde(default)]
+    persist: bool,
     /// The entity tag that the record must have.
     if_match: Option<String>,
     /// The tag that a listing states is no condition.
@@ -71,8 +73,8 @@ pub(super) struct Asks {
 impl Asks {
     /// The record, what is to become of it, and on which conditions.
     pub(super) fn parts(self) -> Result<(Bytes, Change, HeaderMap), HttpError> {
-        let Self { id, text, attributes, patch, delete, expires_at, ttl_ms, if_match, _etag } = self;
-        let life = Life { expires_at, ttl_ms }.check()?;
+        let Self { id, text, attributes, patch, delete, expires_at, ttl_ms, persist, if_match, _etag } = self;
+        let life = Life { expires_at, ttl_ms, persist }.check()?;
         let change = match (text, attributes, patch, delete) {
             (Some(text), None, None, false) => Change::Put(SentContent::Text(text.bytes()), life),
             (None, Some(attributes), None, false) => Change::Put(SentContent::Attributes(attributes), life),

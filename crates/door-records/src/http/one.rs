@@ -47,7 +47,7 @@ pub(super) struct Shown {
 pub(super) enum Change {
     /// It is replaced.
     Put(SentContent, Life),
-    /// Attributes are set, or deleted where there is no value. Its expiry stays if none is said.
+    /// Attributes are set, or deleted where there is no value. Its expiry stays unless one is said.
     Patch(Named<Option<SentAttribute>>, Life),
     /// It is deleted.
     Delete,
@@ -329,8 +329,8 @@ impl Change {
                     found.delete_all(&deleted);
                     Ok::<_, HttpError>(())
                 })?;
-                if let Some(at) = life.end(now) {
-                    draft.change_record(|record| record.expires_at = Some(at));
+                if life.is_said() {
+                    draft.change_record(|record| record.expires_at = life.end(now));
                 }
             }
             Self::Delete if !draft.delete() => return Err(HttpError::Absent),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, header};
-use records::{Draft, Overwrite, RecordsError};
+use records::{Draft, Overwrite, Record, RecordsError};
 use store::{Deadline, UnixMillis};
 
 use super::error::HttpError;
@@ -22,33 +22,49 @@ impl Door {
             return Err(HttpError::NotFast);
         }
         let now = self.records.now();
-        self.records.overwrite(deadline, id, change.unread(now)?).await?;
-        if let Change::Patch(patch, life) = change
-            && let Some(at) = life.end(now)
-        {
-            let is_there = self.expire(deadline, id, at).await?;
-            if !is_there && patch.0.is_empty() {
-                return Err(HttpError::Absent);
+        let overwrite = change.unread(now)?;
+        let Change::Patch(patch, life) = change else {
+            self.records.overwrite(deadline, id, overwrite).await?;
+            return Ok(Changed::unknown());
+        };
+        let is_there = if life.persist {
+            // Before the patch: what that sets does not expire. A record of which a part does not
+            // expire has no expiry as a whole, which could be removed.
+            let found = self.expire(deadline, id, None).await?;
+            let written = self.records.overwrite(deadline, id, overwrite).await;
+            written.map_err(|error| if found == Some(true) { in_part(error) } else { error })?;
+            found.is_some()
+        } else {
+            self.records.overwrite(deadline, id, overwrite).await?;
+            match life.end(now) {
+                Some(at) => self.expire(deadline, id, Some(at)).await.map_err(in_part)?.is_some(),
+                None => true,
             }
+        };
+        if !is_there && patch.0.is_empty() {
+            return Err(HttpError::Absent);
         }
         Ok(Changed::unknown())
     }
 
-    /// Sets the expiry of what a patch has not set, and returns whether there is a record. The patch
-    /// was written, so no failure says that nothing was.
-    async fn expire(&self, deadline: Deadline, id: &Bytes, at: UnixMillis) -> Result<bool, HttpError> {
-        let expire = |drafts: &mut [Draft]| {
-            let set = |draft: &mut Draft| draft.change_record(|record| record.expires_at = Some(at)).is_some();
-            drafts.iter_mut().any(set)
-        };
-        let expired = self.records.change(deadline, std::slice::from_ref(id), expire).await;
-        expired.map_err(|error| match error {
-            error @ RecordsError::Unknown(_) => error.into(),
-            error => {
-                RecordsError::Unknown(format!("attributes were set, and the expiry of others perhaps not: {error}"))
-                    .into()
-            }
-        })
+    /// Sets the expiry of a record. Returns whether it had another one; `None`: there is no record.
+    async fn expire(
+        &self,
+        deadline: Deadline,
+        id: &Bytes,
+        at: Option<UnixMillis>,
+    ) -> Result<Option<bool>, RecordsError> {
+        let set = |record: &mut Record| std::mem::replace(&mut record.expires_at, at) != at;
+        let expire = |drafts: &mut [Draft]| drafts.iter_mut().find_map(|draft| draft.change_record(set));
+        self.records.change(deadline, std::slice::from_ref(id), expire).await
+    }
+}
+
+/// The failure of one of the two writes of a patch, after the other one.
+fn in_part(error: RecordsError) -> RecordsError {
+    match error {
+        error @ RecordsError::Unknown(_) => error,
+        error => RecordsError::Unknown(format!("a part of the patch was written: {error}")),
     }
 }
 

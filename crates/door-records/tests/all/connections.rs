@@ -79,7 +79,7 @@ async fn hello_with_a_token_is_auth() {
         ("HELLO 1 AUTH any right", "NOPROTO unsupported protocol version"),
         ("HELLO x", "ERR Protocol version is not an integer or out of range"),
         ("HELLO 2 AUTH any wrong", "WRONGPASS the password is no access token of this server"),
-        ("HELLO 2 WHAT", "ERR Syntax error in HELLO option"),
+        ("HELLO 2 WHAT", "ERR Syntax error in HELLO option 'WHAT'"),
     ] {
         assert_eq!(ask(&mut connection, hello).await, refused, "{hello}");
         assert_eq!(ask(&mut connection, "GET a").await, NOBODY, "{hello}");
@@ -155,6 +155,15 @@ async fn commands_with_wrong_words_are_refused_as_by_redis() {
         ("WAIT x -1", "ERR value is not an integer or out of range"),
         ("WAIT 0 x", "ERR timeout is not an integer or out of range"),
         ("WAIT 0 -1", "ERR timeout is negative"),
+        ("SELECT 0", "OK"),
+        ("SELECT x", "ERR value is not an integer or out of range"),
+        ("SELECT -1", "ERR DB index is out of range"),
+        ("SELECT 9999999999", "ERR value is out of range, value must between -2147483648 and 2147483647"),
+        ("HELLO 2 What", "ERR Syntax error in HELLO option 'What'"),
+        ("HELLO 2 AUTH a", "ERR Syntax error in HELLO option 'AUTH'"),
+        ("HELLO 2 SETNAME", "ERR Syntax error in HELLO option 'SETNAME'"),
+        ("INFO nosuch", ""),
+        ("INFO nosuch Replication", "# Replication\r\nrole:master\r\n"),
     ] {
         let answer = connection.ask(&command.split(' ').collect::<Vec<_>>()).await.text();
         assert_eq!(answer, expected, "{command}");

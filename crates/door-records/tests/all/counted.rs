@@ -5,13 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use budget::Party;
+use axum::Router;
+use budget::{Memory, Party};
+use bytes::Bytes;
 use door_records::{Access, Exceeded, Refused, Rights, WrongPassword};
 use http::Method;
+use serde_json::json;
+use store::faults::{Damage, Fault, Faults, Harm, Kind};
+use store::{Store, Table};
 
 use crate::support::counts::Counts;
-use crate::support::http::{get, send};
-use crate::support::{Connection, Subject};
+use crate::support::http::{get, put, send};
+use crate::support::{Connection, Subject, settings};
 
 /// The counts of kinds and outcomes.
 fn counted(expected: &[(&str, u64)]) -> BTreeMap<String, u64> {
@@ -125,4 +130,74 @@ async fn what_a_client_may_not_do_is_counted_too() {
     ask(&mut connection, &["EXEC", "SET a 1", "SCAN 0", "PING"]).await;
     // `EXEC` and its command are two.
     assert_eq!(counts.take(), counted(&[("read limited", 3), ("write limited", 1)]));
+}
+
+/// How a client reads or changes a record.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Command,
+    Request,
+    Line,
+}
+
+/// Reads or changes the record of an id.
+async fn ask_by(by: By, (connection, router): (&mut Connection, &Router), writes: bool, id: &str) {
+    let path = format!("/records/{id}");
+    match (by, writes) {
+        (By::Command, false) => drop(connection.ask(&["GET", id]).await),
+        (By::Command, true) => drop(connection.ask(&["SET", id, "1"]).await),
+        (By::Request, false) => drop(get(router, &path).await),
+        (By::Request, true) => drop(put(router, &path, json!("1")).await),
+        (By::Line, false) => {
+            let line = json!(id).to_string();
+            send(router, Method::POST, "/records:batchGet", &[], line).await;
+        }
+        (By::Line, true) => {
+            let line = json!({"id": id, "text": "1"}).to_string();
+            send(router, Method::POST, "/records:batchWrite", &[], line).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_ends_by_its_deadline_or_is_not_known_is_counted() {
+    let counts = Counts::default();
+    let _recorded = metrics::set_default_local_recorder(&counts);
+    let mut faults = None;
+    let wrap = |store: Arc<dyn Store>| {
+        let wrapped = Arc::new(Faults::new(store));
+        faults = Some(wrapped.clone());
+        wrapped as Arc<dyn Store>
+    };
+    let subject = Subject::wrapped(wrap, Memory::new(64 << 20), settings()).await;
+    let (router, mut connection, faults) = (subject.router(), subject.connect(), faults.unwrap());
+    ask(&mut connection, &["SET damaged 1"]).await;
+    counts.take();
+    let ways = [By::Command, By::Request, By::Line];
+    for (kind, fault, outcome) in [
+        (Kind::Read, Fault::DeadlinePassed, "read deadline"),
+        (Kind::Read, Fault::DeadlinePassed, "write deadline"),
+        (Kind::Read, Fault::Overloaded, "read overloaded"),
+        (Kind::Run, Fault::Overloaded, "write overloaded"),
+        (Kind::Run, Fault::UnknownApplied, "write unknown"),
+        (Kind::Run, Fault::UnknownNotApplied, "write unknown"),
+    ] {
+        for by in ways {
+            faults.next(kind, fault);
+            ask_by(by, (&mut connection, &router), outcome.starts_with("write"), "a").await;
+            assert_eq!(counts.take(), counted(&[(outcome, 1)]), "{fault:?} {by:?}");
+            // It waits until all is known. Until then the door asks the store, which could meet the
+            // next fault.
+            assert_eq!(connection.ask(&["SET", "a", "2"]).await.text(), "OK", "{fault:?} {by:?}");
+            counts.take();
+        }
+    }
+    let (partition, harm) = (Bytes::from_static(b"damaged"), Harm::FlippedBit);
+    faults.damage(Damage { table: Table::Records, partition, sort: None, harm, strong_reads_are_whole: false });
+    for (writes, outcome) in [(false, "read damaged"), (true, "write damaged")] {
+        for by in ways {
+            ask_by(by, (&mut connection, &router), writes, "damaged").await;
+            assert_eq!(counts.take(), counted(&[(outcome, 1)]), "{by:?}");
+        }
+    }
 }

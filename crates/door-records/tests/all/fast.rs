@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::support::frame::Frame;
 use crate::support::http::{get, patch, put, send};
-use crate::support::{Connection, Subject, keyspace, runtime};
+use crate::support::{Connection, Subject, keyspace, runtime, settings};
 use axum::body::Body;
 use futures::future::join;
 use http::{Method, StatusCode};
@@ -238,6 +239,39 @@ fn a_transaction_that_only_writes_is_one_write_and_another_writes_nothing() {
 }
 
 #[test]
+fn a_wrong_command_of_a_transaction_is_one_error_and_the_others_are_written() {
+    runtime().block_on(async {
+        let (subject, _faults) = Subject::shared(Mode::Fast, settings()).await;
+        let mut client = subject.connect();
+        for line in ["MULTI", "HSET a f 1", "SET a 2 EX x", "HSETEX a EX 9 FIELDS 2 g 2", "HSET a h 3"] {
+            ask(&mut client, line).await;
+        }
+        let Frame::List(answers) = client.ask(&["EXEC"]).await else { panic!("no list of answers") };
+        let answers: Vec<String> = answers.iter().map(Frame::text).collect();
+        assert_eq!(answers.len(), 4, "{answers:?}");
+        assert_eq!((&*answers[0], &*answers[3]), ("1", "1"));
+        assert_eq!(answers[1], "ERR value is not an integer or out of range");
+        assert!(answers[2].starts_with("ERR The `numfields` parameter must match"), "{answers:?}");
+        assert_eq!(ask(&mut client, "HGETALL a").await, "f 1 h 3");
+        // If all are wrong, nothing is written.
+        for line in ["MULTI", "SET b 2 EX x"] {
+            ask(&mut client, line).await;
+        }
+        assert_eq!(ask(&mut client, "EXEC").await, "ERR value is not an integer or out of range");
+        assert_eq!(ask(&mut client, "EXISTS b").await, "0");
+        // What mode fast does not offer is no mistake of one command.
+        for refused in ["SET a 2 NX", "HSETEX a FNX FIELDS 1 g 1", "INCR a", "GET a"] {
+            for line in ["MULTI", "HSET a f 4", refused] {
+                ask(&mut client, line).await;
+            }
+            let answer = ask(&mut client, "EXEC").await;
+            assert!(answer.starts_with("ERR ") && answer.contains("mode fast"), "{refused}: {answer}");
+            assert_eq!(ask(&mut client, "HGETALL a").await, "f 1 h 3", "{refused}");
+        }
+    });
+}
+
+#[test]
 fn the_last_write_of_each_attribute_wins_by_the_clocks() {
     runtime().block_on(async {
         let Some(options) = options().await else { return };
@@ -327,6 +361,15 @@ fn records_over_http_are_written_unread_and_without_conditions() {
         let path = format!("/records/a?expires_at={later}");
         assert_eq!(patch(&router, &path, json!({"plan": "free"})).await.status, StatusCode::NO_CONTENT);
         assert_eq!(ask(&mut client, "PEXPIRETIME a").await, later.to_string());
+        // So is that there is none. An attribute keeps its own.
+        let lasting = patch(&router, "/records/a?persist=true", json!({"plan": "paid"})).await;
+        assert_eq!(lasting.status, StatusCode::NO_CONTENT, "{}", lasting.body);
+        assert_eq!(ask(&mut client, "PEXPIRETIME a").await, "-1");
+        let expiries = ask(&mut client, "HPEXPIRETIME a FIELDS 3 city plan ends").await;
+        assert_eq!(expiries, format!("-1 -1 {}", later - 1));
+        assert_eq!(ask(&mut client, "HGET a plan").await, "paid");
+        let missing = patch(&router, "/records/none?persist=true", json!({})).await;
+        assert_eq!(missing.status, StatusCode::NOT_FOUND);
         assert_eq!(patch(&router, "/records/a?ttl_ms=0", json!({})).await.status, StatusCode::NO_CONTENT);
         assert_eq!(get(&router, "/records/a").await.status, StatusCode::NOT_FOUND);
         assert_eq!(patch(&router, "/records/a?ttl_ms=60000", json!({})).await.status, StatusCode::NOT_FOUND);

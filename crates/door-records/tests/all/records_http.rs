@@ -160,6 +160,23 @@ async fn records_and_attributes_expire_at_the_time_that_is_said(subject: Subject
     patch(&router, "/records/a", json!({"ends": "lasts now"})).await;
     assert_eq!(get(&router, "/records/a?expiries=true").await.json(), json!({"lasts": "1", "ends": "lasts now"}));
     assert_eq!(redis.ask(&["PEXPIRETIME", "a"]).await.text(), later.to_string());
+    // It also says that there shall be none.
+    let lasting = patch(&router, "/records/a?persist=true", json!({"more": "3"})).await;
+    assert_eq!(lasting.status, StatusCode::NO_CONTENT, "{}", lasting.body);
+    assert_eq!(redis.ask(&["PEXPIRETIME", "a"]).await.text(), "-1");
+    let read = get(&router, "/records/a").await;
+    assert_eq!(read.json(), json!({"lasts": "1", "ends": "lasts now", "more": "3"}));
+    assert!(!read.headers.contains_key("penates-expires-at"), "{:?}", read.headers);
+    patch(&router, &path, json!({})).await;
+    assert_eq!(redis.ask(&["PEXPIRETIME", "a"]).await.text(), later.to_string());
+    let line = json!({"id": "a", "patch": {}, "persist": true}).to_string();
+    let changed = send(&router, Method::POST, "/records:batchWrite", &[], line).await.lines();
+    assert_eq!((&changed[0]["status"], redis.ask(&["PTTL", "a"]).await.text().as_str()), (&json!(204), "-1"));
+    for time in ["ttl_ms=1", "expires_at=2"] {
+        let both = patch(&router, &format!("/records/a?persist=true&{time}"), json!({})).await;
+        assert_eq!(both.status, StatusCode::BAD_REQUEST);
+        assert!(both.body.contains("either persist or a time, not both"), "{}", both.body);
+    }
     patch(&router, "/records/a?ttl_ms=0", json!({})).await;
     assert_eq!(get(&router, "/records/a").await.status, StatusCode::NOT_FOUND);
     let both = put(&router, "/records/a?ttl_ms=1&expires_at=2", json!({"a": "b"})).await;
