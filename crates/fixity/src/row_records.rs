@@ -125,16 +125,17 @@ impl Auditor {
             }
             Err(error) if error.is_damage() => {
                 let why = error.to_string();
-                self.record_finding(&ALL, true, ("", why.clone()), reader).await?;
+                self.record_finding(shared::record_key(&ALL), true, ("", why.clone()), reader).await?;
                 // What is behind it was not read, so the pass is not complete.
-                self.record_finding(&from.unwrap_or(ALL), false, (BEHIND, why), reader).await?;
+                let behind = shared::behind_key(&from.unwrap_or(ALL));
+                self.record_finding(behind, false, (BEHIND, why), reader).await?;
                 VerifiedRecords::default()
             }
             verified => verified?,
         };
         let VerifiedRecords { next, records, bytes, damaged } = verified;
         for (id, why) in damaged {
-            self.record_finding(&id, true, ("", why), reader).await?;
+            self.record_finding(shared::record_key(&id), true, ("", why), reader).await?;
         }
         reader.pending = next.into_iter().collect();
         let tally = Tally { resources: records, bytes, ..Tally::default() };
@@ -144,10 +145,11 @@ impl Auditor {
         Ok(bytes)
     }
 
-    /// Stores a finding. The log does not name the record: an id may be of a person.
+    /// Stores a finding under a key. The log does not name the record: an id may be of a
+    /// person.
     async fn record_finding(
         &self,
-        id: &Bytes,
+        key: Bytes,
         is_damaged: bool,
         (part, why): (&str, String),
         reader: &mut Reader,
@@ -156,7 +158,7 @@ impl Auditor {
         let listed = if is_damaged { reader.found.damaged } else { reader.found.failed };
         if listed < LISTED_MAX {
             let finding = check::finding(&self.library, is_damaged, vec![(part.to_owned(), why)]);
-            shared::put_finding(self.heads(), reader.pass, &shared::record_key(id), &finding).await?;
+            shared::put_finding(self.heads(), reader.pass, &key, &finding).await?;
         }
         let tally = Tally { damaged: is_damaged.into(), failed: (!is_damaged).into(), ..Tally::default() };
         reader.found.add(&tally);

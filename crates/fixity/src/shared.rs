@@ -30,6 +30,10 @@ const RECORDS_PREFIX: &[u8] = b"records/";
 /// The start of the keys of findings of records. It begins the key of no object.
 const RECORD_PREFIX: &[u8] = b"i/";
 
+/// The start of the key of what could not be read behind a record. That record, or the list, may
+/// have a finding of its own.
+const BEHIND_PREFIX: &[u8] = b"j/";
+
 /// A reader as it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -97,9 +101,15 @@ pub(crate) fn record_key(id: &Bytes) -> Bytes {
     Bytes::from([RECORD_PREFIX, &id[..]].concat())
 }
 
+/// The sort key of what could not be read behind a record; without an id: of the whole list.
+pub(crate) fn behind_key(id: &Bytes) -> Bytes {
+    Bytes::from([BEHIND_PREFIX, &id[..]].concat())
+}
+
 /// The record of such a key.
 pub(crate) fn record_of(object: &Bytes) -> Option<Bytes> {
-    object.strip_prefix(RECORD_PREFIX).map(Bytes::copy_from_slice)
+    let id = object.strip_prefix(RECORD_PREFIX).or_else(|| object.strip_prefix(BEHIND_PREFIX))?;
+    Some(Bytes::copy_from_slice(id))
 }
 
 async fn write<T: Stored>(heads: &Heads, sort: Bytes, value: &T, expect: Expect) -> ObjectsResult<Option<Expect>> {

@@ -30,6 +30,9 @@ pub const RATIO_FREE_BYTES: u64 = 1024 * 1024;
 pub const VOLUME_FREE_BYTES: u64 = 64 * 1024 * 1024;
 /// The most entries that a ZIP may have.
 pub const MAX_ENTRIES: usize = 100_000;
+/// The most bytes of the names of all files together, without their folders. They are held in
+/// memory.
+pub const MAX_NAMES_BYTES: usize = 8 * 1024 * 1024;
 /// A page's compressed bytes may be more than [`MAX_PAGE_BYTES`] by this: far more than stored
 /// blocks need.
 const COMPRESSED_SLACK_BYTES: u64 = 64 * 1024;
@@ -69,6 +72,7 @@ impl<R: Read + Seek> Archive<R> {
             return Err(VolumeError::TooManyEntries(directory.len()));
         }
         let mut files = HashMap::with_capacity(directory.len());
+        let mut names_bytes = 0;
         for entry in directory.files().map_err(VolumeError::zip)? {
             let entry = entry.map_err(VolumeError::zip)?;
             let name = entry.name().map_err(VolumeError::zip)?.into_owned();
@@ -85,12 +89,16 @@ impl<R: Read + Seek> Archive<R> {
                 header_start: entry.header_start(),
                 method: entry.compression(),
             };
-            match name.rsplit('/').next() {
-                None | Some("") => {} // a folder
-                Some(file_name) => match files.entry(file_name.to_owned()) {
-                    Entry::Vacant(place) => _ = place.insert(file),
-                    Entry::Occupied(_) => return Err(VolumeError::DuplicateName(file_name.to_owned())),
-                },
+            let Some(file_name) = name.rsplit('/').next().filter(|file_name| !file_name.is_empty()) else {
+                continue; // a folder
+            };
+            names_bytes += file_name.len();
+            if names_bytes > MAX_NAMES_BYTES {
+                return Err(VolumeError::LongNames);
+            }
+            match files.entry(file_name.to_owned()) {
+                Entry::Vacant(place) => _ = place.insert(file),
+                Entry::Occupied(_) => return Err(VolumeError::DuplicateName(file_name.to_owned())),
             }
         }
         Ok(Self { zip, len_bytes, files, inflater: Decompress::new(false), compressed: Vec::new() })

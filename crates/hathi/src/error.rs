@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::archive::{MAX_ENTRIES, MAX_RATIO};
+use crate::archive::{MAX_ENTRIES, MAX_NAMES_BYTES, MAX_RATIO};
 use crate::{InvalidVolumeId, MetsError, MetsPage, RecordError, Seq, VolumeId};
 
 /// A page in an error.
@@ -64,6 +64,9 @@ pub enum VolumeError {
     /// More than [`MAX_ENTRIES`].
     #[error("the ZIP has {0} entries, more than the {MAX_ENTRIES} that are read")]
     TooManyEntries(usize),
+    /// More than [`MAX_NAMES_BYTES`].
+    #[error("the names of the ZIP's files have more than the {MAX_NAMES_BYTES} bytes together that are read")]
+    LongNames,
     /// An entry is encrypted.
     #[error("the ZIP's entry {0:?} is encrypted")]
     Encrypted(String),
@@ -138,6 +141,7 @@ impl VolumeError {
             Self::IdMismatch { .. } => "id-mismatch",
             Self::Zip(_) | Self::BadPage { .. } => "zip",
             Self::TooManyEntries(_) => "too-many-entries",
+            Self::LongNames => "long-names",
             Self::Encrypted(_) => "encrypted",
             Self::ZipSlip(_) => "zip-slip",
             Self::DuplicateName(_) => "duplicate-name",

@@ -29,7 +29,7 @@ const MAX_ATTRIBUTES: usize = 64;
 /// The limit of a page's features, each of which takes more memory than its bytes in the file.
 const MAX_FEATURES: usize = 32;
 /// The limit of one attribute's value, which may end up in the message of an error.
-const MAX_VALUE_BYTES: usize = 4 * 1024;
+pub(crate) const MAX_VALUE_BYTES: usize = 4 * 1024;
 
 /// A volume's METS: its pages in reading order.
 #[derive(Clone, Debug, PartialEq, Eq)]

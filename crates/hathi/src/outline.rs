@@ -10,6 +10,8 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::name::{Namespace, ResolveResult};
 use quick_xml::{NsReader, XmlVersion};
 
+use crate::mets::MAX_VALUE_BYTES;
+
 /// Most entries of an outline.
 pub const ENTRIES_MAX: usize = 50;
 /// The deepest nesting of elements.
@@ -79,7 +81,7 @@ impl Outline {
 }
 
 /// An open element, as far as the meaning of what is in it depends on it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Open {
     Root,
     /// Metadata that describe the whole.
@@ -120,7 +122,7 @@ impl Parser {
         }
         let local_name = element.local_name();
         let name = local_name.into_inner();
-        let opened = match (self.open.last().cloned(), name) {
+        let opened = match (self.open.last(), name) {
             (None, "mets") if is_mets && !self.is_begun => {
                 self.is_begun = true;
                 self.label = Attributes::of(element)?.take("LABEL");
@@ -140,7 +142,7 @@ impl Parser {
             }
             (Some(Open::File(id)), "FLocat") if is_mets => {
                 if let (Some(id), Some(name)) = (id, Attributes::of(element)?.take("href")) {
-                    self.names.entry(id).or_insert(name);
+                    self.names.entry(id.clone()).or_insert(name);
                 }
                 Open::Other
             }
@@ -150,6 +152,7 @@ impl Parser {
             }
             (Some(Open::StructMap | Open::Part(_)), "div") if is_mets => Open::Part(self.part(element)?),
             (Some(Open::Part(entry)), "fptr") | (Some(Open::Pointer(entry)), "area" | "seq" | "par") if is_mets => {
+                let entry = *entry;
                 let entry = self.point(entry, element)?;
                 // A second file of the part is of the same entry.
                 if let Some(Open::Part(of) | Open::Pointer(of)) = self.open.last_mut() {
@@ -218,7 +221,8 @@ impl Parser {
     }
 }
 
-/// The attributes of an element, decoded, by their names without prefix.
+/// The attributes of an element, decoded, by their names without prefix. There are none if one has a
+/// value of more than [`MAX_VALUE_BYTES`].
 struct Attributes(Vec<(String, String)>);
 
 impl Attributes {
@@ -233,6 +237,9 @@ impl Attributes {
                 continue;
             }
             let value = attribute.normalized_value(XmlVersion::Implicit1_0).ok()?;
+            if value.len() > MAX_VALUE_BYTES {
+                return None;
+            }
             attributes.push((attribute.key.local_name().into_inner().to_owned(), value.into_owned()));
         }
         Some(Self(attributes))
@@ -301,6 +308,7 @@ mod tests {
         let deep = format!("{BEGIN}{}", "<m:div>".repeat(DEPTH_MAX));
         let many: String = (0..=ATTRIBUTES_MAX).map(|n| format!(" a{n}=\"\"")).collect();
         let many = format!("<mets xmlns=\"{METS}\"{many}/>");
+        let long = format!("{BEGIN}<m:fileSec><m:file ID=\"{}\"/></m:fileSec></m:mets>", "f".repeat(512 << 10));
         for xml in [
             "",
             "text",
@@ -312,8 +320,9 @@ mod tests {
             "<mets xmlns=\"http://www.loc.gov/METS/\" LABEL=\"&e;\"/>",
             deep.as_str(),
             many.as_str(),
+            long.as_str(),
         ] {
-            assert_eq!(Outline::of(xml.as_bytes(), false), None, "{xml}");
+            assert_eq!(Outline::of(xml.as_bytes(), false), None, "{}", &xml[..xml.len().min(1_000)]);
         }
         assert_eq!(Outline::of(b"<mets xmlns=\"http://www.loc.gov/METS/\">\xFF</mets>", false), None);
     }

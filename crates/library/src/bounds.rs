@@ -221,7 +221,8 @@ impl Partition {
                 _ if partition.starts_with(b"feed\0b") => (Self::FeedBuckets, sort.len() == 4),
                 _ if *partition == keys::fixity_state() => (Self::Fixity, true),
                 _ if keys::fixity_pass_of(partition).is_some() => {
-                    (Self::Findings, matches!(Key::of(sort), Some(Key::Object(_))) || sort.starts_with(b"i/"))
+                    let is_of_records = sort.starts_with(b"i/") || sort.starts_with(b"j/");
+                    (Self::Findings, is_of_records || matches!(Key::of(sort), Some(Key::Object(_))))
                 }
                 _ if keys::is_transaction(partition) => {
                     (Self::Transaction, sort.first().is_some_and(|kind| *kind <= 4))

@@ -3,7 +3,7 @@
 use crate::deflate::Deflater;
 use crate::entry::{End, EntryHeader, Sink, Sizes};
 use crate::frame::{FRAME_END, Frame, FrameError, MAX_TEXT_BYTES};
-use crate::spec::MAX_NAME_BYTES;
+use crate::spec::{CENTRAL_BYTES, MAX_NAME_BYTES};
 use bytes::{Bytes, BytesMut};
 
 /// DEFLATE level of entries that are made on the fly.
@@ -67,9 +67,9 @@ impl ZipEntry {
 }
 
 /// Writes an archive entry by entry. The caller may take written bytes at any time. The central
-/// directory stays in memory until the end (about 100 bytes per entry), so this is not for millions
-/// of entries.
-#[derive(Debug, Default)]
+/// directory stays in memory until the end ([`ZipWriter::ENTRY_BYTES_MAX`] and its name per entry),
+/// so this is not for millions of entries.
+#[derive(Debug)]
 pub struct ZipWriter {
     ready: BytesMut,
     written: u64,
@@ -78,9 +78,13 @@ pub struct ZipWriter {
 }
 
 impl ZipWriter {
-    /// An archive without entries.
-    pub fn new() -> Self {
-        Self::default()
+    /// The most bytes of an entry in the central directory besides its name: its record, and an
+    /// extra field with three numbers of 8 bytes (APPNOTE 4.3.12 and 4.5.3).
+    pub const ENTRY_BYTES_MAX: usize = CENTRAL_BYTES + 4 + 3 * 8;
+
+    /// An archive without entries, with room for a central directory of this length.
+    pub fn new(directory_bytes: usize) -> Self {
+        Self { ready: BytesMut::new(), written: 0, entries: 0, central: Vec::with_capacity(directory_bytes) }
     }
 
     /// Adds an entry.
@@ -98,12 +102,13 @@ impl ZipWriter {
         self.ready.split().freeze()
     }
 
-    /// Ends the archive and returns what was not taken yet, and the central directory.
-    pub fn finish(mut self) -> Bytes {
+    /// Ends the archive and returns, in this order, what was not taken yet, the central directory
+    /// and what is behind it. The directory is not copied.
+    pub fn finish(self) -> [Bytes; 3] {
         let end = End { entries: self.entries, central_at: self.written, central_len: self.central.len() as u64 };
-        self.ready.put(&self.central);
-        end.put(&mut self.ready);
-        self.ready.freeze()
+        let mut behind = BytesMut::new();
+        end.put(&mut behind);
+        [self.ready.freeze(), self.central.into(), behind.freeze()]
     }
 }
 
@@ -115,7 +120,7 @@ mod tests {
 
     #[test]
     fn an_archive_taken_in_pieces_reads_back_entry_by_entry() {
-        let mut writer = ZipWriter::new();
+        let mut writer = ZipWriter::new(0);
         let mut archive = Vec::new();
         let texts = [("a.count", "the 3\nof 2\n".repeat(500)), ("ü/00000001.count", String::new())];
         for (name, text) in &texts {
@@ -124,7 +129,7 @@ mod tests {
         }
         let frame = crate::Framer::new(6).frame(b"framed").unwrap();
         writer.add(&ZipEntry::framed("framed", &frame).unwrap());
-        archive.extend_from_slice(&writer.finish());
+        archive.extend(writer.finish().concat());
 
         let mut zip = zip::ZipArchive::new(Cursor::new(archive)).unwrap();
         let expected = texts.iter().map(|(name, text)| (*name, text.as_str())).chain([("framed", "framed")]);

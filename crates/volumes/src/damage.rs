@@ -34,6 +34,10 @@ use crate::versions::Then;
 /// The member number of a mark on the whole volume: its directory is damaged, so it cannot be read.
 pub const WHOLE_VOLUME: u32 = u32::MAX;
 
+/// Marks that are put or cleared in one step. A step has a limited number of rows, and a volume may
+/// have more damaged pages than that.
+const MARKS_OF_STEP: usize = 4_096;
+
 /// Bytes of one page of a scan over marks.
 const SCAN_BYTES: usize = 256 << 10;
 
@@ -108,6 +112,7 @@ impl Volumes {
         is_sound: impl Fn(u32) -> bool,
     ) -> ObjectsResult<()> {
         let mut tries = Tries::default();
+        let found_members: BTreeSet<u32> = found.iter().map(|(member, _)| *member).collect();
         loop {
             let row = self.heads.retry_transient(|| self.head(id)).await?;
             let Some((row, body)) = row.as_ref().and_then(|row| current_volume(row, revision)) else {
@@ -121,8 +126,8 @@ impl Volumes {
             if !new.is_empty() || !cleared.is_empty() || damaged != body.damaged {
                 let head = Head { body: Body::Volume(VolumeBody { damaged, ..body.clone() }), ..row.head.clone() };
                 let new_members: Vec<u32> = new.iter().map(|(member, _)| *member).collect();
-                let before = [putting(id, revision, &new_members), clearing(id, revision, &cleared)];
-                let before = before.into_iter().flatten().collect();
+                let mut before = putting(id, revision, &new_members);
+                before.extend(clearing(id, revision, &cleared));
                 let partition = keys::volume_partition(id);
                 if self.heads.try_amend(&partition, Some(row), head, before).await?.is_none() {
                     if tries.again().await {
@@ -135,9 +140,7 @@ impl Volumes {
                 self.heads.note_damage();
                 tracing::warn!(volume = %id, %revision, member, detail, "marked as damaged");
             }
-            self.inner
-                .unwritten_marks
-                .forget(id, |member| is_sound(member) || found.iter().any(|(known, _)| *known == member));
+            self.inner.unwritten_marks.forget(id, |member| is_sound(member) || found_members.contains(&member));
             return Ok(());
         }
     }
@@ -152,8 +155,8 @@ impl Volumes {
         found: &[(u32, String)],
     ) -> ObjectsResult<()> {
         let members: Vec<u32> = found.iter().map(|(member, _)| *member).collect();
-        let (Some(row), Some(marks)) = (row, putting(id, revision, &members)) else { return Ok(()) };
-        if !self.keeps_versions() {
+        let Some(row) = row else { return Ok(()) };
+        if members.is_empty() || !self.keeps_versions() {
             return Ok(());
         }
         if !matches!(self.versions_before(id, row).await?.version(revision).await?, Then::Version(_)) {
@@ -161,8 +164,9 @@ impl Volumes {
         }
         // The entry in the list lets a collector find the marks, even if it has just removed the
         // generation.
-        let listed = listing(&keys::volume_partition(id), revision);
-        self.heads.put_acknowledged(Class::Description, vec![listed, marks]).await?;
+        let mut steps = vec![listing(&keys::volume_partition(id), revision)];
+        steps.extend(putting(id, revision, &members));
+        self.heads.put_acknowledged(Class::Description, steps).await?;
         for (member, detail) in found {
             self.heads.note_damage();
             tracing::warn!(volume = %id, %revision, member, detail, "an earlier version is marked as damaged");
@@ -197,16 +201,23 @@ fn marks_partition(id: &VolumeId, revision: RevisionId) -> Bytes {
     keys::part(&keys::volume_partition(id), revision, 0)
 }
 
-/// The step that puts marks. A mark consists of its key alone, so that all writers of a mark put
-/// the same row.
-fn putting(id: &VolumeId, revision: RevisionId, members: &[u32]) -> Option<Step> {
+/// The steps that put marks. A mark consists of its key alone, so that all writers of a mark put the
+/// same row.
+fn putting(id: &VolumeId, revision: RevisionId, members: &[u32]) -> Vec<Step> {
+    let (table, partition) = (Table::Damage, marks_partition(id, revision));
     let mark = |member: &u32| NewRow::new(keys::damage(revision, *member), envelope::seal(ValueKind::DamageMark, &[]));
-    let rows: Vec<NewRow> = members.iter().map(mark).collect();
-    (!rows.is_empty()).then(|| Step::Put { table: Table::Damage, partition: marks_partition(id, revision), rows })
+    let step = |members: &[u32]| {
+        let rows = members.iter().map(mark).collect();
+        Step::Put { table, partition: partition.clone(), rows }
+    };
+    members.chunks(MARKS_OF_STEP).map(step).collect()
 }
 
-fn clearing(id: &VolumeId, revision: RevisionId, members: &[u32]) -> Option<Step> {
-    let sorts: Vec<_> = members.iter().map(|member| keys::damage(revision, *member)).collect();
+fn clearing(id: &VolumeId, revision: RevisionId, members: &[u32]) -> Vec<Step> {
     let (table, partition) = (Table::Damage, marks_partition(id, revision));
-    (!sorts.is_empty()).then(|| Step::Remove { table, partition, rows: Removal::Rows(sorts) })
+    let step = |members: &[u32]| {
+        let sorts = members.iter().map(|member| keys::damage(revision, *member)).collect();
+        Step::Remove { table, partition: partition.clone(), rows: Removal::Rows(sorts) }
+    };
+    members.chunks(MARKS_OF_STEP).map(step).collect()
 }

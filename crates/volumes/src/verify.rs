@@ -1,5 +1,6 @@
 //! Verifies volumes: checks all that is stored of a volume against the digests from its import.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -194,7 +195,8 @@ impl Volumes {
             return Ok(());
         }
         let found: Vec<_> = findings.damaged.iter().map(|damage| (damage.member, damage.described())).collect();
-        let is_sound = |member| found.iter().all(|(damaged, _)| *damaged != member);
+        let members: HashSet<u32> = found.iter().map(|(member, _)| *member).collect();
+        let is_sound = |member: u32| !members.contains(&member);
         match self.change_damage(&volume.id, volume.revision, &found, is_sound).await {
             Err(error) if error.is_damage() => {
                 findings.whole(format!("its damage marks: {error}"));

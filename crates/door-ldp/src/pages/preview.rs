@@ -96,7 +96,9 @@ impl LdpRequest {
             return Ok((begin, None));
         }
         let more = self.first_bytes(resource, binary, mets::READ_BYTES).await?;
-        let listed = Outline::of(&more, binary.len_bytes > mets::READ_BYTES);
+        let is_cut = binary.len_bytes > mets::READ_BYTES;
+        let compute = self.library().heads.surroundings().compute;
+        let listed = compute.run(move || Outline::of(&more, is_cut)).await?;
         Ok((begin, listed))
     }
 

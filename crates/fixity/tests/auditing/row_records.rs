@@ -62,12 +62,15 @@ async fn a_damaged_record_is_named_and_hides_no_others() {
     }
 }
 
-/// A store whose list of records has a broken block behind the first record.
-struct Broken(Arc<dyn Store>);
+/// A store whose list of records has a broken block: in front of the first record, or behind it.
+struct Broken {
+    store: Arc<dyn Store>,
+    is_first: bool,
+}
 
 impl Wrapper for Broken {
     fn inner(&self) -> &dyn Store {
-        &*self.0
+        &*self.store
     }
 
     async fn walk_rows(
@@ -78,24 +81,41 @@ impl Wrapper for Broken {
         max: usize,
         max_bytes: usize,
     ) -> StoreResult<RowPage> {
-        match from {
-            Some(_) => Err(StoreError::Corrupt { table, detail: "a broken block".to_owned() }),
-            None => self.0.walk_rows(call, table, from, max, max_bytes).await,
+        if from.is_some() || self.is_first {
+            return Err(StoreError::Corrupt { table, detail: "a broken block".to_owned() });
         }
+        self.store.walk_rows(call, table, from, max, max_bytes).await
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_list_of_records_ends_them_and_the_pass_did_not_check_everything() {
-    let fixture = fixture_alone(EmbeddedOptions::default()).await;
-    put(&fixture, 3).await;
-    let fixture = Fixture { store: Arc::new(Broken(fixture.store.clone())), ..fixture };
-    let server = fixture.server(FixityOptions { taken_at_once: 1, ..quick() }).await;
-    all_steps(&server).await;
-    let (report, findings) = server.report(1).await.unwrap();
-    assert_eq!((report.records, report.found.damaged, report.found.failed), (1, 1, 1));
-    let mut named: Vec<_> = findings.iter().map(|it| (it.kind, &*it.name, it.is_damaged)).collect();
-    named.sort_unstable();
-    assert_eq!(named, [("record", "n000", false), ("records", "the list of records", true)]);
-    assert_eq!(server.status().await.unwrap().complete, None);
+    let (list, behind) = (("records", "the list of records", true), "the records behind it");
+    let of_first = ("record", "n000", true);
+    for (is_first, is_damaged, read, found) in [
+        (false, false, 1, vec![("record", "n000", false), list]),
+        (true, false, 0, vec![("records", "the list of records", false), list]),
+        // A record and what is behind it are two findings.
+        (false, true, 1, vec![("record", "n000", false), of_first, list]),
+    ] {
+        let fixture = fixture_alone(EmbeddedOptions::default()).await;
+        put(&fixture, 3).await;
+        let faults = Arc::new(Faults::new(fixture.store.clone()));
+        if is_damaged {
+            let (table, partition, harm) = (Table::Records, Bytes::from_static(b"n000"), Harm::FlippedBit);
+            faults.damage(Damage { table, partition, sort: None, harm, strong_reads_are_whole: false });
+        }
+        let fixture = Fixture { store: Arc::new(Broken { store: faults, is_first }), ..fixture };
+        let server = fixture.server(FixityOptions { taken_at_once: 1, ..quick() }).await;
+        all_steps(&server).await;
+        let (report, findings) = server.report(1).await.unwrap();
+        let damaged = 1 + u64::from(is_damaged);
+        assert_eq!((report.records, report.found.damaged, report.found.failed), (read, damaged, 1), "{found:?}");
+        let mut named: Vec<_> = findings.iter().map(|it| (it.kind, &*it.name, it.is_damaged)).collect();
+        named.sort_unstable();
+        assert_eq!(named, found);
+        let of_rest: Vec<_> = findings.iter().filter(|it| !it.is_damaged).map(|it| &*it.parts[0].0).collect();
+        assert_eq!(of_rest, [behind]);
+        assert_eq!(server.status().await.unwrap().complete, None);
+    }
 }

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use crate::common::{Said, error_of, mets, patched, read, said_of, zip};
-use hathi::archive::{MAX_ENTRIES, MAX_PAGE_BYTES, RATIO_FREE_BYTES, VOLUME_FREE_BYTES};
+use hathi::archive::{MAX_ENTRIES, MAX_NAMES_BYTES, MAX_PAGE_BYTES, RATIO_FREE_BYTES, VOLUME_FREE_BYTES};
 use hathi::mets::MAX_METS_BYTES;
 use hathi::{Mets, MetsError, VolumeError, VolumeFiles, VolumeId, VolumeParts, VolumeReader};
 
@@ -222,6 +222,19 @@ fn a_zip_of_100_000_entries_is_read_and_a_larger_one_is_refused() {
     assert_eq!(read(zip(&entries), mets.clone()).unwrap().read_page(0).unwrap().text, b"text");
     entries.push(("one too many", b""));
     refused(zip(&entries), mets, "too-many-entries", "100001");
+}
+
+#[test]
+fn a_zip_whose_files_have_8_mib_of_names_is_read_and_one_with_more_is_refused() {
+    // Folders are no part of a name.
+    let name = |n: usize| format!("folder/{n:065000}");
+    let names: Vec<String> = (0..=MAX_NAMES_BYTES / 65_000).map(name).collect();
+    let mut entries: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), b"".as_slice())).collect();
+    entries[0] = ("1.txt", b"text");
+    let mets = mets(Some("lib.x"), &said_of(&[("1.txt", b"text")]));
+    assert_eq!(read(zip(&entries), mets.clone()).unwrap().read_page(0).unwrap().text, b"text");
+    entries.push((names[0].as_str(), b""));
+    refused(zip(&entries), mets, "long-names", "8388608 bytes");
 }
 
 #[test]

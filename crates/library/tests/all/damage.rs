@@ -1,14 +1,17 @@
 //! Flipped values are found, reported and marked; marks are removed when everything is sound again.
+use std::sync::Arc;
+
 use crate::support::memory::Fault;
-use crate::support::{Faulty, faulty, id, import, listed, volume};
+use crate::support::{Faulty, ON_CASSANDRA, faulty, id, import, listed, volume};
 use audit::Requester;
 use bytes::Bytes;
 use futures::StreamExt;
 use hathi::Seq;
-use heads::{Body, Head, ObjectsError, RevisionId, keys};
+use heads::{Body, Head, LibraryOptions, ObjectsError, RevisionId, keys};
 use library::Library;
 use pack::{Layout, Level};
-use store::{Table, ValueKind, envelope};
+use store::limited::Limited;
+use store::{Limits, Table, ValueKind, envelope};
 use volumes::damage::WHOLE_VOLUME;
 use volumes::{BulkRequest, Imported, Missing, MissingPart, MissingReason, OnDamage, Verified, Wanted};
 
@@ -83,6 +86,24 @@ async fn a_flipped_pack_is_never_served_and_all_its_members_are_marked_until_it_
     tamper(&faulty, PACK, |value| Some(flipped(value)));
     assert!(verify(library).await.damaged.is_empty());
     assert_eq!(damaged(library).await, (vec![], 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_with_more_damaged_pages_than_a_step_has_rows_is_marked_and_cleared() {
+    let faulty = faulty().await;
+    // A real engine takes long for so many pages.
+    let pages = if ON_CASSANDRA { 100 } else { Limits::default().step_rows + 100 };
+    import(&faulty.library, volume("t.a", &vec!["x"; pages])).await.unwrap();
+    let limited = Arc::new(Limited::new(faulty.store.clone(), Limits::default()));
+    let library = Library::open(limited, faulty.clock.clone(), LibraryOptions::default()).await.unwrap();
+    tamper(&faulty, FIXITY, |value| Some(flipped(value)));
+    assert_eq!(verify(&library).await.damaged.len(), pages);
+    let (members, count) = damaged(&library).await;
+    assert_eq!((members.len(), count as usize), (pages, pages));
+
+    tamper(&faulty, FIXITY, |value| Some(flipped(value)));
+    assert!(verify(&library).await.damaged.is_empty());
+    assert_eq!(damaged(&library).await, (vec![], 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

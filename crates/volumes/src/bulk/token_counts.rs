@@ -126,6 +126,11 @@ impl TokenCounter {
         Ok(())
     }
 
+    /// The memory that the counts take.
+    pub fn memory_bytes(&self) -> usize {
+        self.distinct_bytes + self.held_back.as_ref().map_or(0, String::len)
+    }
+
     /// The counts, one `token SPACE count LF` per line.
     pub fn finish(self, order: TokenOrder) -> ObjectsResult<String> {
         let mut text = String::new();

@@ -1,14 +1,20 @@
 //! Streams token counts, made while they are sent: a ZIP with one entry per volume or page, or rows
 //! in a form of the caller's.
+//!
+//! What is kept while the client reads has a share of memory: the central directory, the counts of
+//! the present volume and what is made and not sent yet. What a job takes while it counts has none,
+//! but there are only as many jobs as turns at counting.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use audit::{AuditAction, Requester};
+use budget::Share;
 use bytes::Bytes;
 use hathi::VolumeId;
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::revision::RevisionId;
-use pack::{FrameError, PageMember, Pass, Source, ZipEntry, ZipEntryError, ZipWriter};
+use pack::{Archive, FrameError, Group, PageMember, Pass, Source, ZipEntry, ZipEntryError, ZipWriter};
 
 use super::errors::{Missing, MissingPart, MissingReason};
 use super::planned::BulkPlan;
@@ -19,7 +25,7 @@ use super::trail::Windows;
 use crate::bulk::fairness::BulkStream;
 use crate::handle::Volumes;
 
-/// The most entries of a response: the central directory is held in memory, about 100 bytes per
+/// The most counts of pages in a ZIP: the central directory is held in memory, about 100 bytes per
 /// entry.
 const ENTRIES_MAX: u64 = 500_000;
 
@@ -28,6 +34,12 @@ const PAGES_AT_ONCE: u32 = 256;
 
 /// Rows about what is known to be missing that are made at once.
 const KNOWN_AT_ONCE: usize = 64;
+
+/// Rows of counts that are made at once. Each has the id of its volume.
+const ROWS_AT_ONCE: usize = 64;
+
+/// The entry that lists what is missing.
+const ERRORS_NAME: &str = "ERROR.err";
 
 /// A request for token counts.
 #[derive(Clone, Debug)]
@@ -50,7 +62,7 @@ pub struct TokenRequest {
 pub trait TokenRows: std::fmt::Debug + Send + Sync {
     /// What is before the first row.
     fn begin(&self) -> Vec<u8>;
-    /// The rows of a volume, or of the page with a sequence.
+    /// Rows of a volume, or of the page with a sequence: of its next counts.
     fn counts(&self, volume: &VolumeId, seq: Option<u32>, counts: &[TokenCount]) -> Vec<u8>;
     /// A row about what is missing or damaged, in place of its counts.
     fn missing(&self, missing: &Missing) -> Vec<u8>;
@@ -73,17 +85,24 @@ impl Volumes {
     /// missing or damaged; rows say so in its place. Incomplete counts are left out: that of a
     /// volume if one of its pages cannot be read.
     ///
-    /// Audited and refused like [`Volumes::stream`]; fails with [`ObjectsError::OverLimit`] for
-    /// more than 500,000 counts.
+    /// Audited and refused like [`Volumes::stream`]; fails with [`ObjectsError::OverLimit`] for a
+    /// ZIP of more than 500,000 counts of pages, and with [`ObjectsError::Overloaded`] if there is
+    /// no memory for its directory. The stream ends with that error if there is none for its
+    /// counts.
     pub async fn token_counts(&self, request: TokenRequest, requester: Requester) -> ObjectsResult<BulkStream> {
         let turn = self.planning(request.volumes.len() as u64, requester.party()).await?;
         let bulk = BulkRequest { as_of: request.as_of, ..BulkRequest::volumes(request.volumes) };
         let plan = turn.plan(&bulk, OnDamage::Report).await?;
         drop(turn);
         let in_zip = request.rows.is_none();
-        if in_zip && request.level == TokenLevel::Page && plan.entries > ENTRIES_MAX {
-            return Err(ObjectsError::OverLimit(format!("{} counts, at most {ENTRIES_MAX} at once", plan.entries)));
+        if in_zip && request.level == TokenLevel::Page {
+            let counts = page_counts(&plan.archive);
+            if counts > ENTRIES_MAX {
+                return Err(ObjectsError::OverLimit(format!("{counts} counts, at most {ENTRIES_MAX} at once")));
+            }
         }
+        let directory_bytes = if in_zip { directory_bytes(&plan.archive, request.level) } else { 0 };
+        let share = self.inner.memory.try_reserve(&requester.party(), directory_bytes as u64)?;
         let admission = self.admit_bulk(&plan, &requester).await?;
         let windows = Windows { sent: 0..plan.archive.groups.len(), first: 1 };
         let action = AuditAction::TokenCountAccessed;
@@ -96,17 +115,38 @@ impl Volumes {
             order: request.order,
             tokenization: request.tokenization,
             out: Some(match request.rows {
-                None => Out::Zip(ZipWriter::new()),
+                None => Out::Zip { zip: ZipWriter::new(directory_bytes), directory_bytes },
                 Some(rows) => Out::Rows { text: rows.begin(), rows },
             }),
             plan,
+            share,
             known: 0,
             group: 0,
             page: 0,
             counter: TokenCounter::new(request.tokenization),
+            listed: VecDeque::new(),
+            ready: VecDeque::new(),
         };
         Ok(admission.run_ahead(futures::stream::try_unfold(counting, Counting::next)))
     }
+}
+
+/// The number of counts of an archive's pages. The archive itself also has folders.
+fn page_counts(archive: &Archive) -> u64 {
+    archive.groups.iter().map(|group| group.pages.sums().count).sum()
+}
+
+/// The most bytes of the central directory of a ZIP with the counts of an archive.
+fn directory_bytes(archive: &Archive, level: TokenLevel) -> usize {
+    let of_group = |group: &Group| {
+        let (counts, name_end) = match level {
+            TokenLevel::Volume => (1, ".count"),
+            TokenLevel::Page => (group.pages.sums().count as usize, "/00000001.count"),
+        };
+        counts * (ZipWriter::ENTRY_BYTES_MAX + group.name.len() + name_end.len())
+    };
+    let of_errors = ZipWriter::ENTRY_BYTES_MAX + ERRORS_NAME.len();
+    archive.groups.iter().map(of_group).sum::<usize>() + of_errors
 }
 
 /// What is missing before anything is counted, from the place `at` on, and the place behind it. Of
@@ -125,6 +165,8 @@ struct Counting {
     source: Arc<PlanSource>,
     /// It has its shares of memory as long as counts are made.
     plan: Arc<BulkPlan>,
+    /// The share of what is kept while the client reads.
+    share: Share,
     /// How much of what the plan lacks has its rows.
     known: usize,
     groups: usize,
@@ -138,70 +180,111 @@ struct Counting {
     page: u32,
     /// The counts of the volume so far; unused where pages are counted.
     counter: TokenCounter,
+    /// Finished counts of which rows are still to be made.
+    listed: VecDeque<Listed>,
+    /// What is made and not sent yet, each with how many of its bytes were sent.
+    ready: VecDeque<(Bytes, usize)>,
 }
 
 /// What is sent.
 enum Out {
-    Zip(ZipWriter),
+    Zip { zip: ZipWriter, directory_bytes: usize },
     Rows { rows: Arc<dyn TokenRows>, text: Vec<u8> },
 }
 
 impl Out {
-    fn add(&mut self, piece: Piece) {
-        match (self, piece) {
-            (Self::Zip(zip), Piece::Entry(entry)) => zip.add(&entry),
-            (Self::Rows { text, .. }, Piece::Rows(rows)) => text.extend(rows),
-            // Pieces are made in the form of what is sent.
-            _ => {}
-        }
-    }
-
     fn take(&mut self) -> Bytes {
         match self {
-            Self::Zip(zip) => zip.take(),
+            Self::Zip { zip, .. } => zip.take(),
             Self::Rows { text, .. } => std::mem::take(text).into(),
         }
     }
 
-    /// How pieces of it are made.
+    /// What it keeps after all bytes were taken.
+    fn kept_bytes(&self) -> usize {
+        match self {
+            Self::Zip { directory_bytes, .. } => *directory_bytes,
+            Self::Rows { .. } => 0,
+        }
+    }
+
+    /// What is made for it of counts.
     fn form(&self) -> Form {
         match self {
-            Self::Zip(_) => Form(None),
-            Self::Rows { rows, .. } => Form(Some(rows.clone())),
+            Self::Zip { .. } => Form::Entries,
+            Self::Rows { .. } => Form::Rows,
         }
     }
 }
 
-/// The counts of a volume or a page, as they are sent.
+/// The finished counts of a volume or a page.
 enum Piece {
     Entry(ZipEntry),
-    Rows(Vec<u8>),
+    Listed(Listed),
 }
 
 impl Piece {
-    /// Its bytes.
+    /// Its bytes in memory.
     fn len(&self) -> usize {
         match self {
             Self::Entry(entry) => entry.len_bytes(),
-            Self::Rows(rows) => rows.len(),
+            Self::Listed(listed) => listed.bytes,
         }
     }
 }
 
-/// How counts become pieces.
-struct Form(Option<Arc<dyn TokenRows>>);
+/// The finished counts of a volume or a page that become rows.
+struct Listed {
+    id: VolumeId,
+    seq: Option<u32>,
+    counts: Vec<TokenCount>,
+    /// The number of counts that have their rows.
+    at: usize,
+    /// The memory of the counts.
+    bytes: usize,
+}
+
+/// Makes the next rows, until they have `max_bytes`. Counts whose rows are all made are removed.
+fn next_rows(rows: &dyn TokenRows, listed: &mut VecDeque<Listed>, max_bytes: usize) -> Vec<u8> {
+    let mut text = Vec::new();
+    while text.len() < max_bytes {
+        let Some(first) = listed.front_mut() else { break };
+        let end = first.counts.len().min(first.at + ROWS_AT_ONCE);
+        text.extend(rows.counts(&first.id, first.seq, &first.counts[first.at..end]));
+        first.at = end;
+        if end == first.counts.len() {
+            listed.pop_front();
+        }
+    }
+    text
+}
+
+/// What is made of counts.
+#[derive(Clone, Copy)]
+enum Form {
+    /// Entries of a ZIP.
+    Entries,
+    /// Rows.
+    Rows,
+}
 
 impl Form {
-    fn piece(&self, id: &VolumeId, seq: Option<u32>, counter: TokenCounter, order: TokenOrder) -> ObjectsResult<Piece> {
-        let Some(rows) = &self.0 else {
-            let name = match seq {
-                None => format!("{}.count", id.cleaned()),
-                Some(seq) => format!("{}/{seq:08}.count", id.cleaned()),
-            };
-            let entry = ZipEntry::deflated(name, counter.finish(order)?.as_bytes()).map_err(not_an_entry)?;
-            return Ok(Piece::Entry(entry));
-        };
-        Ok(Piece::Rows(rows.counts(id, seq, &counter.counts(order)?)))
+    fn piece(self, id: &VolumeId, seq: Option<u32>, counter: TokenCounter, order: TokenOrder) -> ObjectsResult<Piece> {
+        match self {
+            Self::Entries => {
+                let name = match seq {
+                    None => format!("{}.count", id.cleaned()),
+                    Some(seq) => format!("{}/{seq:08}.count", id.cleaned()),
+                };
+                let entry = ZipEntry::deflated(name, counter.finish(order)?.as_bytes()).map_err(not_an_entry)?;
+                Ok(Piece::Entry(entry))
+            }
+            Self::Rows => {
+                let bytes = counter.memory_bytes();
+                let counts = counter.counts(order)?;
+                Ok(Piece::Listed(Listed { id: id.clone(), seq, counts, at: 0, bytes }))
+            }
+        }
     }
 }
 
@@ -218,41 +301,110 @@ struct Counted {
 impl Counting {
     /// Returns the next bytes and the progress after them.
     async fn next(mut self) -> ObjectsResult<Option<(Bytes, Self)>> {
-        if let Some(ready) = self.rows_of_known() {
-            return Ok(Some((ready, self)));
-        }
-        while self.out.is_some() && self.group < self.groups {
-            self.advance().await?;
-            let ready = self.out.as_mut().map(Out::take).unwrap_or_default();
-            if !ready.is_empty() {
-                return Ok(Some((ready, self)));
+        loop {
+            if let Some(piece) = self.piece() {
+                return Ok(Some((piece, self)));
             }
-        }
-        let Some(out) = self.out.take() else { return Ok(None) };
-        self.source.mark_noticed().await;
-        let mut zip = match out {
-            Out::Zip(zip) => zip,
-            Out::Rows { rows, mut text } => {
-                text.extend(rows.end());
-                return Ok(Some((text.into(), self)));
+            if self.out.is_none() {
+                return Ok(None);
             }
-        };
-        if let Some(errors) = self.source.errors_with_left_out().or(self.errors.take()) {
-            zip.add(&ZipEntry::deflated("ERROR.err", &errors).map_err(not_an_entry)?);
+            self.make_some().await?;
+            let made = self.out.as_mut().map(Out::take).unwrap_or_default();
+            self.send(made);
+            self.hold()?;
         }
-        Ok(Some((zip.finish(), self)))
     }
 
-    /// The next rows about what the plan lacks, before all others.
-    fn rows_of_known(&mut self) -> Option<Bytes> {
-        let Some(Out::Rows { rows, text }) = &mut self.out else { return None };
+    /// The next bytes to send. They are a copy if they are a part of what was made: a piece that
+    /// waits for its client holds no more than itself.
+    fn piece(&mut self) -> Option<Bytes> {
+        let max_bytes = self.source.piece_bytes();
+        let (made, sent) = self.ready.front_mut()?;
+        let end = made.len().min(*sent + max_bytes);
+        let is_all = *sent == 0 && end == made.len();
+        let piece = if is_all { made.clone() } else { Bytes::copy_from_slice(&made[*sent..end]) };
+        *sent = end;
+        if end == made.len() {
+            self.ready.pop_front();
+        }
+        Some(piece)
+    }
+
+    fn send(&mut self, made: Bytes) {
+        if !made.is_empty() {
+            self.ready.push_back((made, 0));
+        }
+    }
+
+    /// Makes the share as large as what is kept now.
+    fn hold(&mut self) -> ObjectsResult<()> {
+        let listed: usize = self.listed.iter().map(|listed| listed.bytes).sum();
+        let ready: usize = self.ready.iter().map(|(made, _)| made.len()).sum();
+        let kept = self.out.as_ref().map_or(0, Out::kept_bytes);
+        Ok(self.share.resize((kept + self.counter.memory_bytes() + listed + ready) as u64)?)
+    }
+
+    /// Makes some more of what is sent.
+    async fn make_some(&mut self) -> ObjectsResult<()> {
+        if self.add_known() {
+            return Ok(());
+        }
+        if !self.listed.is_empty() {
+            return self.add_listed().await;
+        }
+        if self.group < self.groups {
+            return self.advance().await;
+        }
+        self.finish().await
+    }
+
+    /// Makes what is behind all counts.
+    async fn finish(&mut self) -> ObjectsResult<()> {
+        let Some(out) = self.out.take() else { return Ok(()) };
+        self.source.mark_noticed().await;
+        match out {
+            Out::Rows { rows, mut text } => {
+                text.extend(rows.end());
+                self.send(text.into());
+            }
+            Out::Zip { mut zip, .. } => {
+                if let Some(errors) = self.source.errors_with_left_out().or(self.errors.take()) {
+                    zip.add(&ZipEntry::deflated(ERRORS_NAME, &errors).map_err(not_an_entry)?);
+                }
+                zip.finish().into_iter().for_each(|made| self.send(made));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the next rows about what the plan lacks, before all others. Returns whether there were
+    /// some.
+    fn add_known(&mut self) -> bool {
+        let Some(Out::Rows { rows, text }) = &mut self.out else { return false };
         let before = self.known;
         for _ in 0..KNOWN_AT_ONCE {
             let Some((missing, next)) = known(&self.plan.missing, self.known, self.level) else { break };
             text.extend(rows.missing(&missing));
             self.known = next;
         }
-        (self.known > before).then(|| std::mem::take(text).into())
+        self.known > before
+    }
+
+    /// Adds the next rows of finished counts.
+    async fn add_listed(&mut self) -> ObjectsResult<()> {
+        let mut listed = std::mem::take(&mut self.listed);
+        let Some(Out::Rows { rows, .. }) = &self.out else { return Ok(()) };
+        let (rows, max_bytes) = (rows.clone(), self.source.piece_bytes());
+        let making = self.source.count(move || {
+            let made = next_rows(&*rows, &mut listed, max_bytes);
+            (made, listed)
+        });
+        let (made, listed) = making.await?;
+        self.listed = listed;
+        if let Some(Out::Rows { text, .. }) = &mut self.out {
+            text.extend(made);
+        }
+        Ok(())
     }
 
     /// Counts some pages, or finishes a volume.
@@ -285,13 +437,14 @@ impl Counting {
         let (id, form) = (self.source.volume_id(self.group)?, self.form());
         let counted = self.source.count(move || match level {
             TokenLevel::Volume => count_volume(counter, &members, &frames),
-            TokenLevel::Page => count_pages(&id, &form, (order, tokenization), &members, &frames, piece_bytes),
+            TokenLevel::Page => count_pages(&id, form, (order, tokenization), &members, &frames, piece_bytes),
         });
         let counted = counted.await??;
         self.counter = counted.counter;
         self.page += counted.pages;
         counted.pieces.into_iter().for_each(|piece| self.add(piece));
-        if let Some(damage) = counted.damage {
+        // What is listed has its rows first. Then the damaged page is read again.
+        if let Some(damage) = counted.damage.filter(|_| self.listed.is_empty()) {
             self.source.notice(self.group, Some(self.page), &damage);
             self.leave_out(MissingReason::Damaged)?;
         }
@@ -299,7 +452,7 @@ impl Counting {
     }
 
     fn form(&self) -> Form {
-        self.out.as_ref().map_or(Form(None), Out::form)
+        self.out.as_ref().map_or(Form::Entries, Out::form)
     }
 
     async fn end_volume(&mut self) -> ObjectsResult<()> {
@@ -337,8 +490,13 @@ impl Counting {
     }
 
     fn add(&mut self, piece: Piece) {
-        if let Some(out) = &mut self.out {
-            out.add(piece);
+        match piece {
+            Piece::Listed(listed) => self.listed.push_back(listed),
+            Piece::Entry(entry) => {
+                if let Some(Out::Zip { zip, .. }) = &mut self.out {
+                    zip.add(&entry);
+                }
+            }
         }
     }
 }
@@ -361,7 +519,7 @@ fn count_volume(counter: TokenCounter, members: &[PageMember], frames: &[Bytes])
 /// Counts pages, until what is sent of them has `max_bytes`.
 fn count_pages(
     id: &VolumeId,
-    form: &Form,
+    form: Form,
     (order, tokenization): (TokenOrder, Tokenization),
     members: &[PageMember],
     frames: &[Bytes],
@@ -398,7 +556,34 @@ fn not_an_entry(error: ZipEntryError) -> ObjectsError {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use pack::{GroupPages, Layout, Level, Sums};
+
     use super::*;
+
+    #[test]
+    fn each_page_is_a_count_and_the_directory_has_room_for_all_of_them() {
+        let group = |name: &str| {
+            let pages = GroupPages::All { sums: Sums { count: 300, ..Sums::default() }, crc32: 0 };
+            Group { name: name.into(), pages, mets: None }
+        };
+        let groups = vec![group("a.b"), group("a.longer")];
+        let (layout, level) = (Layout::Pages, Level::Frames);
+        let archive = Archive { layout, level, groups, errors: None, descriptors: true };
+        assert_eq!(page_counts(&archive), 600);
+        assert!(archive.entry_count() > 600, "it has folders too");
+        let levels = [(TokenLevel::Volume, 1, ".count"), (TokenLevel::Page, 300, "/00000001.count")];
+        for (level, counts, name_end) in levels {
+            let room = directory_bytes(&archive, level);
+            let mut zip = ZipWriter::new(room);
+            for group in &archive.groups {
+                let name = format!("{}{name_end}", group.name);
+                (0..counts).for_each(|_| zip.add(&ZipEntry::deflated(name.clone(), b"").unwrap()));
+            }
+            zip.add(&ZipEntry::deflated(ERRORS_NAME, b"").unwrap());
+            let [_, directory, _] = zip.finish();
+            assert!(directory.len() <= room, "{} of {room}", directory.len());
+        }
+    }
 
     #[test]
     fn a_volume_that_is_counted_as_a_whole_is_missing_once() {

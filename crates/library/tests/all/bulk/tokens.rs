@@ -1,10 +1,16 @@
 //! Token counts as a ZIP. The unit tests define tokens; these tests show what is counted, named and
 //! left out.
 
-use store::faults::Harm;
-use volumes::{SortBy, TokenLevel, TokenOrder, TokenRequest, Tokenization};
+use std::sync::Arc;
 
-use super::bench::{bench, entries, entry, names, read, somebody};
+use futures::StreamExt;
+use hathi::VolumeId;
+use heads::{LibraryOptions, ObjectsError};
+use library::Library;
+use store::faults::Harm;
+use volumes::{Missing, SortBy, TokenCount, TokenLevel, TokenOrder, TokenRequest, TokenRows, Tokenization};
+
+use super::bench::{bench, entries, entry, names, read, somebody, until};
 use crate::support::id;
 
 /// Made by hand.
@@ -88,4 +94,80 @@ async fn the_audit_tells_of_token_counts() {
     let records = bench.audit().await;
     let reported: Vec<_> = records.iter().map(|record| (record.action.as_str(), record.volumes.len())).collect();
     assert_eq!(reported, [("REQUESTED", 2), ("TOKEN_COUNT_ACCESSED", 1)]);
+}
+
+/// Rows of a thousand bytes.
+#[derive(Debug)]
+struct LongRows;
+
+impl TokenRows for LongRows {
+    fn begin(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn counts(&self, _: &VolumeId, _: Option<u32>, counts: &[TokenCount]) -> Vec<u8> {
+        counts.iter().flat_map(|(token, _)| format!("{token:>1000}").into_bytes()).collect()
+    }
+
+    fn missing(&self, _: &Missing) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn end(&self) -> Vec<u8> {
+        b"end".to_vec()
+    }
+}
+
+/// So many different tokens of five bytes.
+fn tokens(count: usize) -> String {
+    (0..count).map(|number| format!("{number:05} ")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_rows_are_made_in_pieces_and_their_counts_take_memory_until_then() {
+    let bench = bench().await;
+    bench.add("t.a", &[tokens(8_000).as_str()]).await;
+    for level in [TokenLevel::Volume, TokenLevel::Page] {
+        let rows: Option<Arc<dyn TokenRows>> = Some(Arc::new(LongRows));
+        let wanted = TokenRequest { rows, ..request(&["t.a"], level, TokenOrder::default()) };
+        let mut stream = bench.library.volumes.token_counts(wanted, somebody()).await.unwrap();
+        let first = stream.next().await.unwrap().unwrap();
+        // Not all rows are made ahead of the client.
+        let taken = bench.library.memory.taken_bytes();
+        assert!(taken > 8_000 * 64, "{taken}");
+        let mut sent = first.to_vec();
+        while let Some(piece) = stream.next().await {
+            let piece = piece.unwrap();
+            assert!(piece.len() <= 512 << 10, "{}", piece.len());
+            sent.extend_from_slice(&piece);
+        }
+        assert_eq!(sent.len(), 8_000 * 1_000 + 3);
+        for (row, token) in sent.chunks_exact(1_000).zip(tokens(8_000).split_whitespace()) {
+            assert!(row.ends_with(token.as_bytes()), "{token}");
+        }
+        drop(stream);
+        until(|| async { bench.library.memory.taken_bytes() == 0 }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counts_for_which_there_is_no_memory_are_refused_or_broken_off() {
+    let bench = bench().await;
+    let long = format!("t.{}", "x".repeat(900));
+    bench.add(&long, &["one"; 500]).await;
+    bench.add("t.b", &[tokens(10_000).as_str()]).await;
+    let options = LibraryOptions { memory_bytes: 512 << 10, ..LibraryOptions::default() };
+    let library = Library::open(bench.faults.clone(), bench.clock.clone(), options).await.unwrap();
+    let counts = async |id: &str, level| {
+        library.volumes.token_counts(request(&[id], level, TokenOrder::default()), somebody()).await
+    };
+    // The central directory has 500 long names.
+    let refused = counts(&long, TokenLevel::Page).await.unwrap_err();
+    assert!(matches!(refused, ObjectsError::Overloaded(_)), "{refused}");
+    let (archive, error) = read(counts(&long, TokenLevel::Volume).await.unwrap()).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(entries(&archive)[0].1, "one 500\n");
+    let (_, error) = read(counts("t.b", TokenLevel::Volume).await.unwrap()).await;
+    assert!(matches!(error, Some(ObjectsError::Overloaded(_))), "{error:?}");
+    until(|| async { library.memory.taken_bytes() == 0 }).await;
 }
