@@ -16,7 +16,7 @@ use crate::tables::View;
 use crate::value::Value;
 use crate::{expiry, value};
 
-/// Lists up to this size need little disk space.
+/// Lists up to this size need little disk space, except those of records.
 const LITTLE_BYTES: usize = 16 << 10;
 
 /// An immutable row to be written.
@@ -135,7 +135,8 @@ impl Plan {
             )
         };
         let use_ = match changes.iter().any(adds) {
-            true if bytes > LITTLE_BYTES => Use::Adds,
+            // A record is small, but records change all the time: together they need much.
+            true if bytes > LITTLE_BYTES || lane == Lane::Records => Use::Adds,
             true => Use::AddsLittle,
             false => Use::GivesBack,
         };

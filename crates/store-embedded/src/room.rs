@@ -33,7 +33,7 @@ pub(crate) struct Room {
 /// The effect of a write on disk space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// It needs much space permanently.
+    /// It needs much space permanently, or is one of very many writes.
     Adds,
     /// It needs little space: a head, marks, a pin.
     AddsLittle,
@@ -47,7 +47,7 @@ impl Use {
     /// What has this effect, in the words of operators.
     fn name(self) -> &'static str {
         match self {
-            Self::Adds => "imports and large contents",
+            Self::Adds => "imports, large contents and changes of records",
             Self::AddsLittle => "changes other than deletions",
             Self::GivesBack => "deletions",
             Self::Audits => "the audit",

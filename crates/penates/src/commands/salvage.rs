@@ -254,6 +254,9 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight, load: Op
             "It may be an unfinished load: the mark of the last load cannot be read ({why}). Repeat that load."
         ))?,
     }
+    if salvaged.losses.iter().any(|loss| loss.table == Table::Tokens) {
+        output.line("Tokens are missing, or may be: `penates token list` names those that are left.")?;
+    }
     if salvaged.losses.iter().any(|loss| loss.table == Table::Records) {
         output.line("Records between the ids above are lost: import them from an export, or restore a backup.")?;
     }
@@ -261,6 +264,7 @@ fn print(args: &SalvageArgs, salvaged: &Salvaged, set_right: &SetRight, load: Op
         output.line(
             "What else is lost cannot be named: import everything again, and load the repository from a backup.",
         )?;
+        output.line("Volumes and resources may be in an earlier state, or there again after they were deleted.")?;
     } else if !set_right.lost.is_empty() || !set_right.damaged.is_empty() {
         output.line("Import what is lost or damaged again to repair it.")?;
     }

@@ -67,6 +67,8 @@ pub(crate) struct Keyspace {
     pub(crate) list: Option<List>,
     /// Files of rows that are missing, or are not the ones that the list names.
     pub(crate) unsound: Vec<u64>,
+    /// Whether the list certainly names all files of rows that there were.
+    pub(crate) names_all: bool,
     /// What is wrong with it.
     pub(crate) problems: Vec<Problem>,
     /// Whether it belongs to another database.
@@ -82,7 +84,7 @@ pub(crate) struct Found {
     pub(crate) journals: Vec<Journal>,
     /// Files of rows that are correct.
     pub(crate) known: Known,
-    /// What is wrong with the record and the journals: the last writes may be missing.
+    /// What is wrong with the record and the journals: any writes may be missing, the last ones too.
     pub(crate) last: Vec<Problem>,
     /// Other problems: the engine's files that hold no rows.
     pub(crate) others: Vec<Problem>,
@@ -227,14 +229,22 @@ fn check_keyspaces(
         }
         keyspace.list = match List::current(&folder) {
             Ok(list) => {
-                if record.is_some_and(|record| list.version < record.versions[id as usize]) {
+                keyspace.names_all = record.is_none_or(|record| list.version >= record.versions[id as usize]);
+                if !keyspace.names_all {
                     keyspace.problems.push(problem(&folder, "is older than the rest of the database"));
                 }
                 Some(list)
             }
             Err(problem) => {
                 keyspace.problems.push(problem);
-                List::newest(&folder)
+                let newest = List::newest(&folder);
+                // If only the file is lost that names the list, the newest list was in force, or has
+                // the same rows.
+                keyspace.names_all = newest.as_ref().is_some_and(|(list, is_newest)| {
+                    let is_current = record.is_some_and(|record| list.version >= record.versions[id as usize]);
+                    *is_newest && is_current && versions::version_in_force(&folder).is_err()
+                });
+                newest.map(|(list, _)| list)
             }
         };
         for table in keyspace.list.iter().flat_map(List::tables) {

@@ -130,12 +130,16 @@ impl List {
         Self::read(keyspace, version, Some(checksum))
     }
 
-    /// The newest list, whichever is in force: for a keyspace that has lost the file that names it.
-    pub(crate) fn newest(keyspace: &Path) -> Option<Self> {
+    /// The newest list that can be read, whichever is in force: for a keyspace that has lost the file
+    /// that names it. Also whether there is no newer one.
+    pub(crate) fn newest(keyspace: &Path) -> Option<(Self, bool)> {
         let names = fs::read_dir(keyspace).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut versions: Vec<u64> = names.filter_map(|name| name.strip_prefix('v')?.parse().ok()).collect();
         versions.sort_unstable_by(|a, b| b.cmp(a));
-        versions.into_iter().find_map(|version| Self::read(keyspace, version, None).ok())
+        let newest = versions.first().copied();
+        let list = versions.into_iter().find_map(|version| Self::read(keyspace, version, None).ok())?;
+        let is_newest = newest == Some(list.version);
+        Some((list, is_newest))
     }
 
     fn read(keyspace: &Path, version: u64, checksum: Option<u128>) -> Result<Self, Problem> {
@@ -156,7 +160,13 @@ impl List {
 
     /// All files that it names.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Named> {
-        self.levels.iter().flatten().flatten()
+        self.runs().flatten()
+    }
+
+    /// The files by run, the newest run first. Those of one run are in the order of their keys, which
+    /// do not overlap.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &Vec<Named>> {
+        self.levels.iter().flatten()
     }
 
     /// The same list without some files.

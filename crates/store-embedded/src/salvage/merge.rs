@@ -8,8 +8,18 @@ use bytes::Bytes;
 pub(super) struct FoundRow {
     pub(super) key: Bytes,
     pub(super) value: Bytes,
-    /// Whether a later version of it may be lost.
-    pub(super) is_in_gap: bool,
+    pub(super) doubt: Doubt,
+}
+
+/// Where a later version of a row may have been that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Doubt {
+    /// Nowhere: the row is the latest version.
+    None,
+    /// In a file that is lost. It may have had any number of rows.
+    LostFile,
+    /// In a broken block of a file that is there.
+    BrokenBlock,
 }
 
 /// Keys that may be lost: after the first and up to the second, if there are such keys.
@@ -28,6 +38,8 @@ pub(super) enum Item {
     FileEnd(Bytes),
     /// A block that cannot be read.
     Broken(String),
+    /// A file is lost. It is reported elsewhere.
+    Lost,
 }
 
 /// The items of files whose ranges of keys do not overlap, in their order.
@@ -38,6 +50,8 @@ struct Run {
     items: Items,
     /// The next item, as far as it is known.
     head: Option<Head>,
+    /// What is lost behind the last item.
+    end: Doubt,
     /// The last key that was read.
     last_key: Option<Bytes>,
 }
@@ -46,22 +60,23 @@ struct Head {
     key: Bytes,
     /// Its number and value; `None`: the end of a file.
     version: Option<(u64, Option<Bytes>)>,
-    /// Whether blocks before it are broken.
-    is_behind_gap: bool,
+    /// What is lost between it and the item before.
+    before: Doubt,
 }
 
-/// The merge of all runs of a table.
+/// The merge of all runs of a table, the newest first: of each row, a run has only versions that
+/// are earlier than those in the runs before it. The engine's own reads rely on that.
 pub(super) struct Merged {
     runs: Vec<Run>,
     gaps: Vec<Gap>,
 }
 
 impl Merged {
-    /// Begins to read runs.
+    /// Begins to read runs, which come in this order.
     pub(super) fn new(runs: impl Iterator<Item = Items>) -> Self {
         let mut gaps = Vec::new();
         let run = |items| {
-            let mut run = Run { items, head: None, last_key: None };
+            let mut run = Run { items, head: None, end: Doubt::None, last_key: None };
             run.advance(&mut gaps);
             run
         };
@@ -73,22 +88,24 @@ impl Merged {
     pub(super) fn next(&mut self) -> Option<FoundRow> {
         loop {
             let key = self.runs.iter().filter_map(|run| run.head.as_ref()).map(|head| &head.key).min()?.clone();
-            // All heads are at or after this key, and everything read of each run is before it. So
-            // a gap of any run may hide a later version.
-            let is_in_gap = self.runs.iter().any(|run| run.head.as_ref().is_some_and(|head| head.is_behind_gap));
-            let mut latest: Option<(u64, Option<Bytes>)> = None;
+            let mut latest: Option<(u64, Option<Bytes>, Doubt)> = None;
+            let mut doubt = Doubt::None;
             for run in &mut self.runs {
+                // All heads are at or after this key, and everything read of each run is before it.
+                // So what is lost before a head may be a version of this row. It is later than
+                // those in the runs behind.
+                doubt = doubt.max(run.head.as_ref().map_or(run.end, |head| head.before));
                 while run.head.as_ref().is_some_and(|head| head.key == key) {
-                    if let Some(version) = run.head.take().and_then(|head| head.version)
-                        && latest.as_ref().is_none_or(|(number, _)| *number < version.0)
+                    if let Some((number, value)) = run.head.take().and_then(|head| head.version)
+                        && latest.as_ref().is_none_or(|(latest, ..)| *latest < number)
                     {
-                        latest = Some(version);
+                        latest = Some((number, value, doubt));
                     }
                     run.advance(&mut self.gaps);
                 }
             }
-            if let Some((_, Some(value))) = latest {
-                return Some(FoundRow { key, value, is_in_gap });
+            if let Some((_, Some(value), doubt)) = latest {
+                return Some(FoundRow { key, value, doubt });
             }
         }
     }
@@ -103,13 +120,21 @@ impl Run {
     /// Reads to the next head, and reports the gap before it.
     fn advance(&mut self, gaps: &mut Vec<Gap>) {
         let mut broken: Option<String> = None;
+        let mut before = Doubt::None;
         self.head = loop {
             match self.items.next() {
-                None => break None,
-                Some(Item::Broken(detail)) => broken = broken.or(Some(detail)),
-                Some(Item::FileEnd(key)) => break Some(Head { key, version: None, is_behind_gap: broken.is_some() }),
+                None => {
+                    self.end = before;
+                    break None;
+                }
+                Some(Item::Lost) => before = before.max(Doubt::LostFile),
+                Some(Item::Broken(detail)) => {
+                    before = Doubt::BrokenBlock;
+                    broken = broken.or(Some(detail));
+                }
+                Some(Item::FileEnd(key)) => break Some(Head { key, version: None, before }),
                 Some(Item::Version { key, number, value }) => {
-                    break Some(Head { key, version: Some((number, value)), is_behind_gap: broken.is_some() });
+                    break Some(Head { key, version: Some((number, value)), before });
                 }
             }
         };
@@ -142,8 +167,8 @@ mod tests {
         Item::FileEnd(key.into())
     }
 
-    /// Key, value, and whether it is in a gap.
-    type Row = (String, String, bool);
+    /// Key, value, and where a later version may have been.
+    type Row = (String, String, Doubt);
 
     /// Each row, and the gaps by their ends.
     fn merged(runs: Vec<Vec<Item>>) -> (Vec<Row>, Vec<(String, String)>) {
@@ -151,15 +176,15 @@ mod tests {
         let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
         let mut rows = Vec::new();
         while let Some(row) = merged.next() {
-            rows.push((text(&row.key), text(&row.value), row.is_in_gap));
+            rows.push((text(&row.key), text(&row.value), row.doubt));
         }
         let bound = |key: Option<&Bytes>| key.map(text).unwrap_or_default();
         let gaps = merged.into_gaps();
         (rows, gaps.iter().map(|gap| (bound(gap.after.as_ref()), bound(gap.before.as_ref()))).collect())
     }
 
-    fn row(key: &str, value: &str, is_in_gap: bool) -> Row {
-        (key.to_owned(), value.to_owned(), is_in_gap)
+    fn row(key: &str, value: &str, doubt: Doubt) -> Row {
+        (key.to_owned(), value.to_owned(), doubt)
     }
 
     #[test]
@@ -168,7 +193,7 @@ mod tests {
             vec![put("a", 5, "new"), removed("b", 6), end("b")],
             vec![put("a", 1, "old"), put("b", 2, "old"), put("c", 3, "only"), put("c", 2, "before"), end("c")],
         ];
-        assert_eq!(merged(runs), (vec![row("a", "new", false), row("c", "only", false)], vec![]));
+        assert_eq!(merged(runs), (vec![row("a", "new", Doubt::None), row("c", "only", Doubt::None)], vec![]));
     }
 
     #[test]
@@ -179,11 +204,11 @@ mod tests {
         ];
         let (rows, gaps) = merged(runs);
         let expected = [
-            row("a", "a", false),
-            row("b", "b", false),
-            row("c", "c", true),
-            row("f", "f", true),
-            row("g", "g", false),
+            row("a", "a", Doubt::None),
+            row("b", "b", Doubt::None),
+            row("c", "c", Doubt::BrokenBlock),
+            row("f", "f", Doubt::BrokenBlock),
+            row("g", "g", Doubt::None),
         ];
         assert_eq!(rows, expected);
         assert_eq!(gaps, [("b".to_owned(), "f".to_owned())]);
@@ -196,7 +221,31 @@ mod tests {
             vec![put("a", 1, "a"), put("e", 1, "e"), end("e")],
         ];
         let (rows, gaps) = merged(runs);
-        assert_eq!(rows, [row("a", "a", true), row("e", "e", false), row("x", "x", false)]);
+        assert_eq!(rows, [row("a", "a", Doubt::BrokenBlock), row("e", "e", Doubt::None), row("x", "x", Doubt::None)]);
         assert_eq!(gaps, [(String::new(), "d".to_owned())]);
+    }
+
+    #[test]
+    fn a_lost_file_casts_doubt_on_the_rows_of_its_run_and_older_ones_between_its_neighbours_only() {
+        let newest = || vec![put("d", 9, "new"), removed("e", 9), end("e")];
+        let middle = || vec![put("b", 5, "b"), end("b"), Item::Lost, put("f", 5, "f"), end("f")];
+        let keys = ["a", "b", "c", "d", "e", "f", "g"];
+        let oldest = || keys.map(|key| put(key, 1, "old")).into_iter().chain([end("g")]).collect::<Vec<_>>();
+        let expected = vec![
+            row("a", "old", Doubt::None),
+            row("b", "b", Doubt::None),
+            row("c", "old", Doubt::LostFile),
+            row("d", "new", Doubt::None),
+            row("f", "f", Doubt::LostFile),
+            row("g", "old", Doubt::None),
+        ];
+        assert_eq!(merged(vec![newest(), middle(), oldest()]), (expected, vec![]));
+        // The bounds of a file without neighbours are not known.
+        let (rows, _) = merged(vec![newest(), vec![Item::Lost], oldest()]);
+        let in_doubt = |row: &Row| row.2 == Doubt::LostFile;
+        let certain: Vec<_> = rows.iter().filter(|row| !in_doubt(row)).map(|row| &*row.0).collect();
+        assert_eq!((rows.len(), certain), (6, vec!["d"]));
+        let (rows, _) = merged(vec![oldest(), vec![Item::Lost]]);
+        assert!(!rows.iter().any(in_doubt), "an older file is lost");
     }
 }

@@ -4,13 +4,21 @@
 //!
 //! Rows are read file by file, below fjall's own reads, which give up at a broken block. Rows
 //! between the last row before a broken block and the first one after it are lost, in that file
-//! alone (`merge.rs`). If another file holds a guarded row within such a gap, a lost version may
-//! have replaced it, so that row is left out too: a copied head is the last acknowledged one, or it
-//! is missing. Plain rows never change; some that were removed may come back, but nothing refers to
-//! them.
+//! alone (`merge.rs`). If an older file holds a row within such a gap, a lost version may have
+//! replaced or removed it. If the row can change (`is_copied`), it is left out too.
 //!
 //! Files of rows and groups of journals that are missing, foreign or truncated are left out and
-//! reported (`opening/`). If a file's index is broken, that whole lane is lost and reported.
+//! reported (`opening/`). They cast the same doubt on many more rows: a lost file on all older rows
+//! between its neighbours in its run, and a lost group on all rows of its lane. So does the record
+//! of the database if it is lost: nothing else shows whether the last groups are there. Then rows
+//! of the service lane and records that can change are left out too: a copied token is the last
+//! acknowledged one, or it is missing. Rows of text are copied, because nothing else may have them:
+//! objects may be in an earlier state, or there again after they were deleted.
+//!
+//! Rows that never change are always copied. Some that were removed may come back, but nothing
+//! refers to them.
+//!
+//! If a file's index is broken, that whole lane is lost and reported.
 
 mod merge;
 mod shadow;
@@ -21,7 +29,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use store::{ContentId, ContentState, FormatLevel, Lane, StoreError, StoreResult, Table, copying, envelope};
+use store::{ContentId, ContentState, FormatLevel, Lane, PlainRows, StoreError, StoreResult, Table, copying, envelope};
 
 use crate::files::{io_error, sync_folder};
 use crate::folder::Folder;
@@ -35,7 +43,7 @@ use crate::tables::Tables;
 use crate::value::{self, Value};
 use crate::{expiry, key};
 
-use merge::Merged;
+use merge::{Doubt, Merged};
 use shadow::Shadow;
 
 /// Bytes that are written to the new folder with one sync.
@@ -119,21 +127,20 @@ pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgres
     // Earlier programs that read the source read the copy too.
     let target = Folder::hold(target, level.unwrap_or(options.newest_level), make)?;
     let shadows = target.path().join("shadows");
+    // All of them before one is salvaged, so that the progress knows the total.
+    let open = |lane: &Lane| Shadow::open(&source.join("db").join(lane.name()), &shadows, *lane);
+    let opened = lanes.iter().map(open).collect::<StoreResult<Vec<Shadow>>>()?;
+    let bytes_total: u64 = opened.iter().map(Shadow::disk_bytes).sum();
     let mut salvaging = Salvaging {
         source,
         target: &target,
         salvaged: Salvaged { level, ..Salvaged::default() },
         content: None,
         shards: BTreeSet::new(),
-        reported: SalvageProgress::default(),
+        reported: SalvageProgress { bytes: 0, bytes_total },
         progress,
     };
-    // All of them before one is salvaged, so that the progress knows the total.
-    let open = |lane: &Lane| Shadow::open(&source.join("db").join(lane.name()), &shadows, *lane);
-    let opened: Vec<StoreResult<Shadow>> = lanes.iter().map(open).collect();
     for (lane, shadow) in lanes.into_iter().zip(opened) {
-        let shadow = shadow?;
-        salvaging.reported.bytes_total += shadow.disk_bytes();
         salvaging.lane(lane, &shadow, &options)?;
     }
     let Salvaging { salvaged, shards, .. } = salvaging;
@@ -216,9 +223,18 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
     }
 
     fn table(&mut self, table: Table, mut rows: Merged, tables: &Tables) -> StoreResult<()> {
-        let mut batch = Batch::default();
+        let (mut batch, mut left_out) = (Batch::default(), 0_u64);
         while let Some(row) = rows.next() {
-            match self.checked(table, &row.key, &row.value, row.is_in_gap) {
+            let checked = match (is_copied(table, value::is_guarded(&row.value), row.doubt), row.doubt) {
+                (true, _) => self.checked(table, &row.key, &row.value),
+                // These may be all rows of the table, so none is named.
+                (false, Doubt::LostFile) => {
+                    left_out += 1;
+                    continue;
+                }
+                (false, _) => Err("a lost row may have replaced it".into()),
+            };
+            match checked {
                 Ok(None) => {}
                 Ok(Some(value)) => {
                     let expiry = value.expires_at.map(|at| expiry::encode(at, table, &row.key));
@@ -238,6 +254,10 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
             }
         }
         self.write(&mut batch, tables)?;
+        if left_out > 0 {
+            let detail = format!("{left_out} rows are left out, because lost ones may have replaced or removed them");
+            self.salvaged.losses.push(Loss { table, after: None, before: None, detail });
+        }
         self.salvaged.losses.extend(rows.into_gaps().into_iter().map(|gap| Loss {
             table,
             after: gap.after.as_ref().and_then(partition),
@@ -248,14 +268,11 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
     }
 
     /// The value of a row to be copied; `None`: it is not needed.
-    fn checked(&mut self, table: Table, key: &Bytes, raw: &Bytes, is_in_gap: bool) -> Result<Option<Value>, Failure> {
+    fn checked(&mut self, table: Table, key: &Bytes, raw: &Bytes) -> Result<Option<Value>, Failure> {
         let (partition, _) = key::decode(key).ok_or("a key of no known form")?;
         let value = value::decode(raw).ok_or("a value of no known kind")?;
         if !copying::is_state(table, &partition) {
             envelope::check(&value.value).map_err(|error| error.to_string())?;
-        }
-        if is_in_gap && value.guard.is_some() {
-            return Err("a lost row may have replaced it".into());
         }
         let is_wanted = table != Table::Contents || self.row_of_content(key, &value)?;
         Ok(is_wanted.then_some(value))
@@ -301,6 +318,18 @@ impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
         self.reported.bytes += bytes as u64;
         (self.progress)(self.reported);
         Ok(())
+    }
+}
+
+/// Whether a row is copied, if a later version of it may be lost where `doubt` says. A block has few
+/// rows, so what it costs of text is named and can be made again. A file may cost all objects.
+fn is_copied(table: Table, is_guarded: bool, doubt: Doubt) -> bool {
+    // A page of the audit is replaced only by one with more.
+    let never_changes = !is_guarded && (table.info().plain_rows == PlainRows::WrittenOnce || table == Table::Audit);
+    match doubt {
+        Doubt::None => true,
+        Doubt::LostFile => never_changes || table.lane() == Lane::Text,
+        Doubt::BrokenBlock => never_changes,
     }
 }
 

@@ -3,6 +3,7 @@
 //! in place of the original, so that opening changes only the shadow. It also has the engine's own
 //! small files that the original may lack. It has no threads that would merge anything.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::symlink;
@@ -10,12 +11,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, LsmError};
+use lsm_tree::Table as RowFile;
 use store::{Lane, StoreError, StoreResult, Table};
 
 use super::merge::{Item, Items, Merged};
 use super::{Failure, Loss};
 use crate::files::io_error;
-use crate::opening::{self, Found, Problem, journal, versions};
+use crate::opening::versions::{self, List};
+use crate::opening::{self, Found, Problem, journal};
 use crate::options::EmbeddedOptions;
 use crate::private;
 use crate::space::Space;
@@ -70,8 +73,7 @@ impl Shadow {
 
     /// A loss of a table that its rows do not show.
     pub(super) fn loss(&self, table: Table) -> Option<Loss> {
-        let place = Space::all(self.lane).position(|space| space == Space::Rows(table))?;
-        let problems: Vec<&Problem> = self.found.keyspaces[place + 1].problems.iter().chain(&self.found.last).collect();
+        let problems: Vec<&Problem> = self.found_of(table)?.problems.iter().chain(&self.found.last).collect();
         if problems.is_empty() {
             return None;
         }
@@ -83,8 +85,14 @@ impl Shadow {
         Some(Loss { table, after: None, before: None, detail })
     }
 
+    fn found_of(&self, table: Table) -> Option<&opening::Keyspace> {
+        let place = Space::all(self.lane).position(|space| space == Space::Rows(table))?;
+        self.found.keyspaces.get(place + 1)
+    }
+
     /// The rows of a table; an error says why there are none.
     pub(super) fn rows(&self, table: Table) -> Result<Merged, Failure> {
+        let found = self.found_of(table).ok_or("the lane does not have the table")?;
         let database = self.opened.as_ref().map_err(Clone::clone)?;
         if !database.keyspace_exists(table.name()) {
             return Err("the database does not know the table any more".into());
@@ -100,25 +108,53 @@ impl Shadow {
             error => Failure::Lost(error.to_string()),
         })?;
         let version = keyspace.tree.current_version();
-        let runs = version.iter_levels().flat_map(|level| level.iter());
-        Ok(Merged::new(runs.map(|run| {
-            let files = run.iter().cloned().collect::<Vec<_>>();
-            Box::new(files.into_iter().flat_map(|file| {
-                let items_max = file.metadata.item_count + file.metadata.data_block_count;
-                let items = file.iter().map(|found| match found {
-                    Ok(found) => Item::Version {
-                        key: found.key.user_key.clone().into(),
-                        number: found.key.seqno,
-                        value: (!found.is_tombstone()).then(|| found.value.clone().into()),
-                    },
-                    Err(error) => Item::Broken(error.to_string()),
-                });
-                // A broken index must not cause an endless loop.
-                let items = items.take(usize::try_from(items_max).unwrap_or(usize::MAX));
-                items.chain([Item::FileEnd(file.metadata.key_range.max().clone().into())])
-            })) as Items
-        })))
+        let runs = self.runs(found, version.iter_tables().cloned());
+        Ok(Merged::new(runs.into_iter().map(|run| Box::new(run.into_iter().flat_map(items)) as Items)))
     }
+
+    /// The files of a table by run, the newest run first, with a place for each that is lost. `files`
+    /// are those of the shadow: the sound ones, and those with the rows of the journals.
+    fn runs(&self, found: &opening::Keyspace, files: impl Iterator<Item = RowFile>) -> Vec<Vec<Option<RowFile>>> {
+        let mut files: BTreeMap<u64, RowFile> = files.map(|file| (file.id(), file)).collect();
+        // A file that the shadow has made may have the number of one that is lost.
+        let mut sound = |id: u64| if found.unsound.contains(&id) { None } else { files.remove(&id) };
+        let list = found.list.as_ref().filter(|_| !found.is_foreign);
+        let mut listed: Vec<Vec<Option<RowFile>>> = Vec::new();
+        for run in list.into_iter().flat_map(List::runs) {
+            listed.push(run.iter().map(|named| sound(named.id)).collect());
+        }
+        let mut runs: Vec<Vec<Option<RowFile>>> = Vec::new();
+        // What is missing of the journals may have had a later version of any row.
+        if !self.found.last.is_empty() {
+            runs.push(vec![None]);
+        }
+        // Journals that are complete have all versions that are later than one of theirs, whatever
+        // files are lost.
+        runs.extend(files.into_values().map(|file| vec![Some(file)]));
+        if !found.names_all || found.is_foreign {
+            runs.push(vec![None]);
+        }
+        runs.extend(listed);
+        runs
+    }
+}
+
+/// What is read of a file; `None`: it is lost.
+fn items(file: Option<RowFile>) -> Items {
+    let Some(file) = file else { return Box::new([Item::Lost].into_iter()) };
+    let items_max = file.metadata.item_count + file.metadata.data_block_count;
+    let end = Item::FileEnd(file.metadata.key_range.max().clone().into());
+    let items = file.iter().map(|found| match found {
+        Ok(found) => Item::Version {
+            key: found.key.user_key.clone().into(),
+            number: found.key.seqno,
+            value: (!found.is_tombstone()).then(|| found.value.clone().into()),
+        },
+        Err(error) => Item::Broken(error.to_string()),
+    });
+    // A broken index must not cause an endless loop.
+    let items = items.take(usize::try_from(items_max).unwrap_or(usize::MAX));
+    Box::new(items.chain([end]))
 }
 
 /// Whether an error can only come from what is written, and so from the target.

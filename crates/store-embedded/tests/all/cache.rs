@@ -1,12 +1,15 @@
 //! Records that are read again and again stay in the engine's caches while volumes are written and
 //! read, because their lane has caches of its own, and while all records are listed. A listing
-//! leaves the cache of whole records as it is, and looks each block up once.
+//! leaves the cache of whole records as it is, and looks each block up once. An import over stored
+//! records reads each of them by its key, which does not replace there what is read more often.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::{Call, Class, Deadline, Lane, Measure, Measured, NewRow, Scan, Step, Store, SystemClock, Table};
+use store::{
+    Call, Class, Deadline, Lane, Measure, Measured, NewRow, PlainValue, Scan, Step, Store, SystemClock, Table,
+};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::support;
@@ -24,6 +27,9 @@ const PACK_BYTES: usize = 64 << 10;
 
 /// Each of these is in another block.
 const HOT: u32 = 100;
+
+/// One record of so many is imported again: together twice the cache of whole ones.
+const IMPORTED_OF: u32 = 4;
 
 fn call() -> Call {
     Call::new(Class::Record, Deadline::within(Duration::from_secs(60)))
@@ -110,6 +116,18 @@ async fn list_ids(store: &EmbeddedStore) -> usize {
     }
 }
 
+/// Replaces records as an import does: it reads each, and writes it if it is as it was read.
+async fn import(store: &EmbeddedStore) {
+    for number in (0..RECORDS).step_by(IMPORTED_OF as usize) {
+        let (table, partition, sort) = (Table::Records, id(number), Bytes::new());
+        let found = store.get(call(), table, &partition, &sort).await.unwrap().unwrap();
+        let then = PlainValue { value: Bytes::from(vec![!(number as u8); RECORD_BYTES]), expires_at: None };
+        let step = Step::Replace { table, partition, sort, expect: Some(PlainValue::of(&found)), then: Some(then) };
+        let write = call().having_read().synced_within(Duration::from_secs(3_600));
+        assert!(store.run(write, vec![step]).await.unwrap().is_applied());
+    }
+}
+
 #[tokio::test]
 async fn records_that_are_read_often_stay_cached_while_all_are_listed_and_volumes_are_written_and_read() {
     let folder = support::folder();
@@ -140,4 +158,8 @@ async fn records_that_are_read_often_stay_cached_while_all_are_listed_and_volume
     }
     let listed = read_hot(&store).await;
     assert!(listed.is_little_beside(cold), "{cold:?} cold, {listed:?} after all records were listed twice");
+    import(&store).await;
+    // What is written moves to other blocks. The whole records stay, those that were replaced too.
+    let imported = read_hot(&store).await;
+    assert!(imported.records < cold.records / 10, "{cold:?} cold, {imported:?} after an import over records");
 }

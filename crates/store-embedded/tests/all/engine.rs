@@ -79,6 +79,8 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     let clock = Arc::new(ManualClock::new(UnixMillis(0)));
     let store = EmbeddedStore::open(folder.path(), options(), clock.clone()).unwrap();
     assert!(store.run(call(), vec![put("a")]).await.unwrap().is_applied());
+    let record = Step::Put { table: Table::Records, partition: "r".into(), rows: vec![NewRow::new("", "value")] };
+    assert!(store.run(call(), vec![record.clone()]).await.unwrap().is_applied());
     let free = store.health().await.free_bytes.unwrap();
     store.close().await.unwrap();
 
@@ -95,6 +97,11 @@ async fn a_disk_without_headroom_refuses_writes_and_goes_on_reading() {
     assert!(store.run(call(), vec![put("small")]).await.unwrap().is_applied());
     let no_room = async |store: &EmbeddedStore| store.health().await.no_room.map(|(refused, _)| refused);
     assert_eq!(no_room(&store).await, Some(NoRoom::ForMuch));
+    assert!(store.health().await.refusing_writes.contains_key(&Lane::Records));
+    let refused = store.run(call(), vec![record]).await;
+    assert!(matches!(refused, Err(StoreError::Full(_))), "{refused:?}");
+    let remove = Step::Remove { table: Table::Records, partition: "r".into(), rows: Removal::Rows(vec![Bytes::new()]) };
+    assert!(store.run(call(), vec![remove]).await.unwrap().is_applied());
     store.close().await.unwrap();
 
     // Space for removals (a quarter of the headroom) and the audit, but not for more.

@@ -1,21 +1,27 @@
 //! Salvage copies what can be read of a damaged data folder, names what cannot, and does not change
 //! the source.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{copied, file_of, files, folder, options};
+use crate::support::{copied, file_of, files, flip, folder, options};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use store::{
     Call, Class, Deadline, Expect, Guard, Lane, NewRow, Scan, Stamp, Step, Store, StoreError, SystemClock, Table,
     UnixMillis, ValueKind, envelope,
 };
-use store_embedded::{EmbeddedStore, salvage};
+use store_embedded::{EmbeddedStore, Loss, salvage};
+use tempfile::TempDir;
 
 const ROWS: u32 = 200;
+
+/// Two versions of a row.
+const OLDER: &str = "an older version";
+const NEWER: &str = "the newest of all";
 
 fn call() -> Call {
     Call::new(Class::Content, Deadline::within(Duration::from_secs(60)))
@@ -140,8 +146,13 @@ async fn everything_around_a_broken_block_is_copied_and_the_gap_is_named() {
     store.close().await.unwrap();
     break_a_block_of_text(source.path());
     let before = files(source.path());
-    let salvaged = salvage(source.path(), target.path(), |_| {}).unwrap();
+    let mut totals = BTreeSet::new();
+    let salvaged = salvage(source.path(), target.path(), |progress| {
+        totals.insert(progress.bytes_total);
+    })
+    .unwrap();
     assert!(files(source.path()) == before, "the source was changed");
+    assert_eq!(totals.len(), 1, "the total of the progress is not known from the beginning: {totals:?}");
 
     let [loss] = &salvaged.losses[..] else { panic!("{:?}", salvaged.losses) };
     let row = |partition: &Option<Bytes>| -> u32 {
@@ -195,4 +206,174 @@ async fn a_lane_without_a_readable_file_is_named_and_the_rows_of_its_journal_are
     let store = open(target.path());
     assert_eq!(salvaged_rows(&store).await, ROWS);
     assert!(store.get(call(), Table::Audit, &"p".into(), &"a".into()).await.unwrap().is_some());
+}
+
+fn sealed(text: &str) -> Bytes {
+    envelope::seal(ValueKind::Trial, text.as_bytes())
+}
+
+/// The folder of a closed store. A row of each of these tables has two versions, in a file each.
+async fn with_two_versions(tables: &[Table], is_guarded: bool) -> TempDir {
+    let folder = folder();
+    let mut expect = Expect::Absent;
+    for text in [OLDER, NEWER] {
+        let store = open(folder.path());
+        let stamp = Stamp::fresh();
+        for table in tables.iter().copied() {
+            let (partition, value) = (Bytes::from_static(b"p"), sealed(text));
+            let step = if is_guarded {
+                let guard = Guard { stamp, tag: Bytes::new() };
+                Step::CompareAndWrite { table, partition, sort: "s".into(), expect, guard, value }
+            } else {
+                Step::Put { table, partition, rows: vec![NewRow::new("s", value)] }
+            };
+            assert!(store.run(call(), vec![step]).await.unwrap().is_applied());
+        }
+        expect = Expect::Stamp(stamp);
+        store.close().await.unwrap();
+    }
+    folder
+}
+
+/// Salvages a folder. Returns the version of a row of each of these tables in the copy, and the
+/// losses.
+async fn salvaged_versions<const N: usize>(
+    source: &Path,
+    tables: [Table; N],
+) -> ([Option<&'static str>; N], Vec<Loss>) {
+    let target = folder();
+    let salvaged = salvage(source, target.path(), |_| {}).unwrap();
+    let store = open(target.path());
+    let mut versions = [None; N];
+    for (table, version) in tables.into_iter().zip(&mut versions) {
+        let row = store.get(call(), table, &"p".into(), &"s".into()).await.unwrap();
+        *version = row.map(|row| *[OLDER, NEWER].iter().find(|text| row.value == sealed(text)).unwrap());
+    }
+    store.close().await.unwrap();
+    (versions, salvaged.losses)
+}
+
+/// The folder of a table: they are made in this order, after that of the engine's own marks.
+fn keyspace_of(folder: &Path, table: Table) -> PathBuf {
+    let place = table.lane().tables().position(|other| other == table).unwrap();
+    folder.join("db").join(table.lane().name()).join("keyspaces").join((place + 2).to_string())
+}
+
+/// The older and the newer file of rows of a table.
+fn files_of_rows(folder: &Path, table: Table) -> [PathBuf; 2] {
+    let names = fs::read_dir(keyspace_of(folder, table).join("tables")).unwrap();
+    let mut files: Vec<PathBuf> = names.map(|entry| entry.unwrap().path()).collect();
+    files.sort_by_key(|path| path.file_name().unwrap().to_str().unwrap().parse::<u64>().unwrap());
+    files.try_into().unwrap()
+}
+
+fn journals(folder: &Path, lane: Lane) -> Vec<PathBuf> {
+    let names = fs::read_dir(folder.join("db").join(lane.name())).unwrap().map(|entry| entry.unwrap().path());
+    names.filter(|path| path.extension().is_some_and(|kind| kind == "jnl")).collect()
+}
+
+/// Begins a new journal in place of the others, as the engine does in time: all their rows are in
+/// files.
+fn begin_journal(folder: &Path, lane: Lane) {
+    let journals = journals(folder, lane);
+    let number = |path: &PathBuf| path.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap();
+    let next = journals.iter().map(number).max().unwrap() + 1;
+    journals.iter().for_each(|journal| fs::remove_file(journal).unwrap());
+    fs::write(folder.join("db").join(lane.name()).join(format!("{next}.jnl")), b"").unwrap();
+}
+
+/// What is lost of a table, and the versions of a token and of a head that salvage copies.
+type Lost = (&'static str, fn(&Path, Table), [Option<&'static str>; 2]);
+
+const LOST: [Lost; 8] = [
+    ("nothing", |_, _| {}, [Some(NEWER), Some(NEWER)]),
+    (
+        "the newer file, whose rows the journal has too",
+        |folder, table| fs::remove_file(&files_of_rows(folder, table)[1]).unwrap(),
+        [Some(NEWER), Some(NEWER)],
+    ),
+    (
+        "the newer file",
+        |folder, table| {
+            begin_journal(folder, table.lane());
+            fs::remove_file(&files_of_rows(folder, table)[1]).unwrap();
+        },
+        [None, Some(OLDER)],
+    ),
+    (
+        "the older file",
+        |folder, table| {
+            begin_journal(folder, table.lane());
+            fs::remove_file(&files_of_rows(folder, table)[0]).unwrap();
+        },
+        [Some(NEWER), Some(NEWER)],
+    ),
+    (
+        "the file that names the list of files",
+        |folder, table| {
+            begin_journal(folder, table.lane());
+            fs::remove_file(keyspace_of(folder, table).join("current")).unwrap();
+        },
+        [Some(NEWER), Some(NEWER)],
+    ),
+    (
+        "the journals",
+        |folder, table| {
+            journals(folder, table.lane()).iter().for_each(|journal| fs::remove_file(journal).unwrap());
+        },
+        [None, Some(NEWER)],
+    ),
+    (
+        "the journals and the newer file",
+        |folder, table| {
+            journals(folder, table.lane()).iter().for_each(|journal| fs::remove_file(journal).unwrap());
+            fs::remove_file(&files_of_rows(folder, table)[1]).unwrap();
+        },
+        [None, Some(OLDER)],
+    ),
+    (
+        "the record",
+        |folder, table| fs::remove_file(folder.join("db").join(format!("{}.record", table.lane()))).unwrap(),
+        [None, Some(NEWER)],
+    ),
+];
+
+#[tokio::test]
+async fn a_revoked_token_does_not_come_back_whatever_is_lost_and_what_is_certain_is_copied() {
+    const TABLES: [Table; 2] = [Table::Tokens, Table::Objects];
+    let closed = with_two_versions(&TABLES, true).await;
+    let with_new_journals = copied(closed.path());
+    TABLES.iter().for_each(|table| begin_journal(with_new_journals.path(), table.lane()));
+    let salvaged = salvaged_versions(with_new_journals.path(), TABLES).await;
+    assert_eq!(salvaged, ([Some(NEWER); 2], vec![]), "new journals are a loss");
+    for (what, damage, expected) in LOST {
+        let damaged = copied(closed.path());
+        TABLES.iter().for_each(|table| damage(damaged.path(), *table));
+        let (versions, losses) = salvaged_versions(damaged.path(), TABLES).await;
+        assert_eq!(versions, expected, "{what}: {losses:?}");
+        for table in TABLES {
+            assert_eq!(losses.iter().any(|loss| loss.table == table), what != "nothing", "{what}: {losses:?}");
+        }
+        let is_told = losses.iter().any(|loss| loss.detail.starts_with("1 rows are left out"));
+        assert_eq!(is_told, expected[0].is_none(), "{what}: {losses:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_earlier_record_within_a_broken_block_is_left_out_and_an_earlier_page_of_the_audit_is_copied() {
+    const TABLES: [Table; 3] = [Table::Records, Table::Selections, Table::Audit];
+    let closed = with_two_versions(&TABLES, false).await;
+    for lane in [Lane::Records, Lane::Service] {
+        begin_journal(closed.path(), lane);
+    }
+    for table in TABLES {
+        let [_, newer] = files_of_rows(closed.path(), table);
+        let content = fs::read(&newer).unwrap();
+        let at = content.windows(NEWER.len()).position(|window| window == NEWER.as_bytes()).unwrap();
+        flip(&newer, at as u64);
+    }
+    let (versions, losses) = salvaged_versions(closed.path(), TABLES).await;
+    assert_eq!(versions, [None, None, Some(OLDER)], "{losses:?}");
+    let lost: BTreeSet<Table> = losses.iter().map(|loss| loss.table).collect();
+    assert_eq!(lost, BTreeSet::from(TABLES));
 }
