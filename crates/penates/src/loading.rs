@@ -3,6 +3,10 @@
 //! In such a store versions may have their own times, because nobody was sent an earlier state of it
 //! (decision 0086). Any other command that opens the store removes the mark of a finished load, and
 //! refuses the store of an unfinished one, which lacks most of its data.
+//!
+//! In a vacant folder the mark is written before there is a store. The mark of a finished load is
+//! replaced only when the next load is about to make its first change, so that a load that fails
+//! before that leaves a store that others may open.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -34,14 +38,17 @@ pub struct LoadMark {
     newest: UnixMillis,
     /// Whether the last load is finished.
     pub is_finished: bool,
+    /// Whether a load before the last one had finished: then the store has more than the last one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    had_finished: bool,
 }
 
 /// Why no load begins.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadMarkError {
     /// Another load has not finished.
-    #[error("a load of {0} into it has not finished: repeat that first, or delete the folder to abandon it")]
-    Unfinished(String),
+    #[error("a load of {0} into it has not finished: repeat that first{1}")]
+    Unfinished(String, &'static str),
     /// The mark is not readable, or was not written.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -51,27 +58,37 @@ impl LoadMark {
     /// The mark for a load into a folder; `None` if the store there may have been used otherwise.
     /// `source` is the address of what is loaded, the same for each load of it.
     ///
+    /// In a vacant folder the mark is written. Otherwise the load writes it before its first change.
+    /// Only a process that holds the store knows that no other one replaces the mark meanwhile.
+    ///
     /// # Errors
     /// [`LoadMarkError::Unfinished`] if another source was loaded in part only: its mark would be lost.
-    pub fn begin(folder: &Path, source: &str) -> Result<Option<Self>, LoadMarkError> {
-        let known = match Self::find(folder)? {
+    pub fn of_load(folder: &Path, source: &str) -> Result<Option<Self>, LoadMarkError> {
+        let source = source.to_owned();
+        match Self::find(folder)? {
             Some(mark) if !mark.is_finished && mark.source != source => {
-                return Err(LoadMarkError::Unfinished(mark.source));
+                let or_abandon = mark.or_abandon();
+                Err(LoadMarkError::Unfinished(mark.source, or_abandon))
             }
-            Some(mark) => mark,
-            None if local::is_vacant(folder) => Self {
-                kind: KIND.to_owned(),
-                version: VERSION,
-                source: String::new(),
-                newest: UnixMillis(0),
-                is_finished: false,
-            },
-            None => return Ok(None),
-        };
-        let mark = Self { source: source.to_owned(), is_finished: false, ..known };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        mark.write(folder)?;
-        Ok(Some(mark))
+            Some(mark) => {
+                let had_finished = mark.had_finished || mark.is_finished;
+                Ok(Some(Self { source, is_finished: false, had_finished, ..mark }))
+            }
+            None if local::is_vacant(folder) => {
+                let (kind, version, newest) = (KIND.to_owned(), VERSION, UnixMillis(0));
+                let mark = Self { kind, version, source, newest, is_finished: false, had_finished: false };
+                fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+                mark.write(folder)?;
+                Ok(Some(mark))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// What can be done about an unfinished load other than to repeat it, as the end of a message.
+    /// Nothing, if the folder also has what an earlier load brought.
+    pub fn or_abandon(&self) -> &'static str {
+        if self.had_finished { "" } else { ", or delete the folder to abandon it" }
     }
 
     /// The time of the newest change in the store before the load.
@@ -125,13 +142,22 @@ mod tests {
     #[test]
     fn an_unfinished_load_is_finished_by_a_load_of_the_same_source_only() {
         let folder = tempfile::tempdir().unwrap();
-        let begin = |source: &str| LoadMark::begin(folder.path(), source);
-        begin("/one").unwrap().unwrap();
-        let refused = begin("/other").unwrap_err();
-        assert!(matches!(&refused, LoadMarkError::Unfinished(source) if source == "/one"), "{refused}");
-        assert_eq!(LoadMark::find(folder.path()).unwrap().unwrap().source, "/one");
-        begin("/one").unwrap().unwrap().finish(folder.path(), UnixMillis(7)).unwrap();
+        let mark_of = |source: &str| LoadMark::of_load(folder.path(), source);
+        let found = || LoadMark::find(folder.path()).unwrap().unwrap();
+        mark_of("/one").unwrap().unwrap();
+        let refused = mark_of("/other").unwrap_err();
+        assert!(matches!(&refused, LoadMarkError::Unfinished(source, _) if source == "/one"), "{refused}");
+        assert!(refused.to_string().contains("or delete the folder"), "{refused}");
+        assert_eq!(found().source, "/one");
+        mark_of("/one").unwrap().unwrap().finish(folder.path(), UnixMillis(7)).unwrap();
+        let other = mark_of("/other").unwrap().unwrap();
         // The times of the store that the first one left bind the other.
-        assert_eq!(begin("/other").unwrap().unwrap().newest(), UnixMillis(7));
+        assert_eq!(other.newest(), UnixMillis(7));
+        assert!(found().is_finished && found().source == "/one", "nothing of the other was loaded yet");
+        other.write(folder.path()).unwrap();
+        // The folder has all of the first one.
+        let refused = mark_of("/one").unwrap_err().to_string();
+        assert!(refused.contains("a load of /other") && !refused.contains("delete"), "{refused}");
+        assert_eq!(mark_of("/other").unwrap().unwrap(), other);
     }
 }

@@ -83,10 +83,9 @@ fn finished_load(settings: &Settings) -> StoreResult<Option<&Path>> {
         None => Ok(None),
         Some(mark) if mark.is_finished => Ok(Some(folder)),
         Some(mark) => {
-            let (source, location) = (mark.source, folder.display().to_string());
+            let (source, location, or_abandon) = (&mark.source, folder.display().to_string(), mark.or_abandon());
             let detail = format!(
-                "it is an unfinished load of {source}; `penates load {source} --store {location}` continues it, or delete the \
-                 folder to abandon it"
+                "it is an unfinished load of {source}; `penates load {source} --store {location}` continues it{or_abandon}"
             );
             Err(StoreError::Unreadable { location, detail })
         }
@@ -484,7 +483,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(loading::PART), "{").unwrap();
         assert!(is_vacant(folder.path()));
-        assert!(LoadMark::begin(folder.path(), "/one").unwrap().is_some());
+        assert!(LoadMark::of_load(folder.path(), "/one").unwrap().is_some());
         // Otherwise it has another name than the load gives it.
         assert!(!folder.path().join(loading::PART).exists());
     }

@@ -217,8 +217,9 @@ impl Reached {
     }
 
     /// The same for a load of `source`. If nothing but loads made changes in the store, and this
-    /// process holds it, changes have the times of `clock`, and it returns the mark of that. Another
-    /// store keeps to the time of day, because its earlier states would change otherwise.
+    /// process holds it, changes have the times of `clock`, and it returns the mark of that, which the
+    /// load writes before its first change. Another store keeps to the time of day, because its earlier
+    /// states would change otherwise.
     pub async fn open_for_load(
         args: &WriteArgs,
         source: &str,
@@ -231,19 +232,27 @@ impl Reached {
             && let StoreLocation::Folder(folder) = settings::load(store, Flags::of(store)?)?.settings.place()
             // What opens the store refuses it.
             && local::refuse_root(folder).is_ok()
-            && let Some(mark) = LoadMark::begin(folder, source).with_context(|| folder.display().to_string())?
         {
-            let open = async |settings: &Settings| local::open_store_of_loads(settings).await;
-            return match find_by(store, IfVacant::Create, open).await? {
-                Way::Free(store, settings) => {
-                    // A change is never before those that are there.
-                    clock.set(clock.now().max(mark.newest()));
-                    let app = opened(App::open_with(settings.server, store, clock)).await?;
-                    let client = Client::in_process(app.router(Via::InProcess));
-                    Ok((Self { client, app: Some(app) }, Some((mark, folder.to_owned()))))
+            let find_mark = || LoadMark::of_load(folder, source).with_context(|| folder.display().to_string());
+            if find_mark()?.is_some() {
+                let open = async |settings: &Settings| local::open_store_of_loads(settings).await;
+                match find_by(store, IfVacant::Create, open).await? {
+                    Way::Free(store, settings) => {
+                        // Until now another process may have held the store.
+                        let found = find_mark();
+                        if let Ok(Some(mark)) = found {
+                            // A change is never before those that are there.
+                            clock.set(clock.now().max(mark.newest()));
+                            let app = opened(App::open_with(settings.server, store, clock)).await?;
+                            let client = Client::in_process(app.router(Via::InProcess));
+                            return Ok((Self { client, app: Some(app) }, Some((mark, folder.to_owned()))));
+                        }
+                        store.close().await?;
+                        found?;
+                    }
+                    way => return Ok((Self::by(way).await?, None)),
                 }
-                way => Ok((Self::by(way).await?, None)),
-            };
+            }
         }
         Ok((Self::open_or_make(args).await?, None))
     }

@@ -28,7 +28,8 @@ fn load(store: &TestStore, source: &Path, code: i32) -> (String, Vec<Value>) {
     let ran = store.run(&["load", source.to_str().unwrap(), "--report", report.to_str().unwrap()]).ends_with(code);
     let lines = fs::read_to_string(report).unwrap();
     let report: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let is_restricted = ["restricted", "withdrawn"].iter().any(|what| report.iter().any(|line| line["what"] == *what));
+    let kinds = ["restricted", "unstated", "withdrawn"];
+    let is_restricted = kinds.iter().any(|what| report.iter().any(|line| line["what"] == *what));
     let is_warned = ran.stderr.contains("warning: everything loaded is readable");
     assert_eq!(is_warned, is_restricted, "{}", ran.stderr);
     (ran.text().to_owned(), report)
@@ -104,6 +105,26 @@ fn packages_of_a_dspace_are_loaded_at_their_handles_with_bytes_and_metadata() {
     assert_eq!(resources(&report, "roles"), ["/123456789/0"]);
     assert_eq!(resources(&report, "hidden"), ["/123456789/5"]);
     assert_eq!(report.len(), 6, "{report:?}");
+}
+
+#[test]
+fn what_has_no_policy_is_reported_and_so_is_a_package_without_a_word_about_policies() {
+    let store = TestStore::vacant();
+    let folder = store.beside("aips");
+    fs::create_dir(&folder).unwrap();
+    let item = |handle: &str| Aip::new("ITEM", handle, Some("1/2"), "An item");
+    let shown = Bits::new(1, "shown.txt", "text/plain", b"shown");
+    let hidden = Bits { readers: Vec::new(), ..Bits::new(2, "hidden.txt", "text/plain", b"hidden") };
+    Aip { bitstreams: vec![shown, hidden], ..item("1/3") }.write(&folder);
+    let mut files = item("1/4").files();
+    let mets = String::from_utf8(files[0].1.clone()).unwrap();
+    files[0].1 = mets.replace("http://cosimo.stanford.edu/sdr/metsrights/", "http://example.org/").into_bytes();
+    write_zip(&folder.join("ITEM@1-4.zip"), &files);
+    let (output, report) = load(&store, &folder, 0);
+    assert_eq!(resources(&report, "restricted"), ["/1/3/2"]);
+    assert_eq!(lines(&report, "restricted")[0]["policies"], serde_json::json!([]));
+    assert_eq!(resources(&report, "unstated"), ["/1/4"]);
+    assert!(output.contains("1 objects whose packages do not say who could read them"), "{output}");
 }
 
 #[test]

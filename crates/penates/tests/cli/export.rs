@@ -325,16 +325,23 @@ fn volumes_that_a_bag_cannot_have_are_named_and_left_out() {
     let mets = fs::read_to_string(file_with_suffix(&folder, ".mets.xml")).unwrap();
     // Of one, two pages are one file, and then one of them is replaced.
     let shared = mets.replace("00000008.txt", "00000007.txt");
-    let long = format!("psia.{}", "x".repeat(250));
-    let named = mets.replace(SMALL, &long);
+    let (long, long_library) = (format!("psia.{}", "x".repeat(250)), format!("{}.b", "x".repeat(256)));
+    let percent = "psia.a%b";
+    let named = |id: &str| mets.replace(SMALL, id);
     let server = store.serve(&["--set=auth.write=open"]);
-    for (id, mets) in [(SMALL, shared), (long.as_str(), named)] {
+    for (id, mets) in [
+        (SMALL, shared),
+        (long.as_str(), named(&long)),
+        (long_library.as_str(), named(&long_library)),
+        (percent, named(percent)),
+    ] {
         let file = store.beside("mets.xml");
         fs::write(&file, mets).unwrap();
         let mut put = Command::new("curl");
         put.args(["-sf", "-X", "PUT", "-F", &format!("zip=@{}", file_with_suffix(&folder, ".zip").display())]);
         put.args(["-F", &format!("mets=@{}", file.display())]);
-        put.arg(format!("{}/volumes/{}?replaced=true", server.url, id.replace('/', "%2F")));
+        let id = id.replace('%', "%25").replace('/', "%2F");
+        put.arg(format!("{}/volumes/{id}?replaced=true", server.url));
         Ran::of(put).ends_with(0);
     }
     server.stop("TERM");
@@ -345,8 +352,13 @@ fn volumes_that_a_bag_cannot_have_are_named_and_left_out() {
         |resource: &str, place: &Path| store.run(&["export", resource, place.to_str().unwrap(), "--as", "bagit"]);
     let printed = export("", &bag).ends_with(1);
     assert!(printed.text().starts_with("exported 1 resources and 1 volumes"), "{}", printed.text());
-    assert!(printed.text().contains("2 volumes left out"), "{}", printed.text());
-    for (id, why) in [(SMALL, "its METS has one file"), (long.as_str(), "its id is too long")] {
+    assert!(printed.text().contains("4 volumes left out"), "{}", printed.text());
+    for (id, why) in [
+        (SMALL, "its METS has one file"),
+        (long.as_str(), "its id is too long"),
+        (long_library.as_str(), "its id is too long"),
+        (percent, "its id has a %"),
+    ] {
         assert!(printed.stderr.contains(&format!("{id}: {why}")), "{}", printed.stderr);
     }
     preservation::bagit::Bag::checked(&bag).unwrap();

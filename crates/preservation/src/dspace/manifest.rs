@@ -67,8 +67,9 @@ pub struct Manifest {
     pub fields: Vec<Field>,
     /// What DSpace needs to make it again: its handle, where it is, who submitted it.
     pub technical: Vec<Field>,
-    /// Who may do what with it.
-    pub policies: Vec<Policy>,
+    /// Who may do what with it. Without any policy only administrators may. `None` if the METS does
+    /// not say it.
+    pub policies: Option<Vec<Policy>>,
     /// The handle of the object that it is in.
     pub parent: Option<String>,
     /// What is in a site, community or collection.
@@ -104,8 +105,9 @@ pub struct Child {
 pub struct Bundle {
     /// Its name: `ORIGINAL`, `TEXT`, `THUMBNAIL`, `LICENSE`, `LOGO` and the like.
     pub name: String,
-    /// Who may do what with it.
-    pub policies: Vec<Policy>,
+    /// Who may do what with it. Without any policy only administrators may. `None` if the METS does
+    /// not say it.
+    pub policies: Option<Vec<Policy>>,
 }
 
 /// Bytes with their metadata.
@@ -129,8 +131,9 @@ pub struct Bitstream {
     pub group: Option<String>,
     /// Its name, description and format.
     pub technical: Vec<Field>,
-    /// Who may do what with it.
-    pub policies: Vec<Policy>,
+    /// Who may do what with it. Without any policy only administrators may. `None` if the METS does
+    /// not say it.
+    pub policies: Option<Vec<Policy>>,
 }
 
 /// Who may do something.
@@ -185,6 +188,13 @@ impl Manifest {
         let mut known: HashSet<&str> = self.bitstreams.iter().map(|bitstream| bitstream.file.as_str()).collect();
         let others = self.referenced.iter().filter(|(file, _)| known.insert(file));
         others.map(|(file, media_type)| (file.as_str(), media_type.as_deref())).collect()
+    }
+
+    /// Whether it says of anything who may do what with it.
+    pub fn has_policies(&self) -> bool {
+        let of_bundles = self.bundles.iter().map(|bundle| &bundle.policies);
+        let of_bitstreams = self.bitstreams.iter().map(|bitstream| &bitstream.policies);
+        std::iter::once(&self.policies).chain(of_bundles).chain(of_bitstreams).any(Option::is_some)
     }
 
     /// Whether an item is withdrawn.

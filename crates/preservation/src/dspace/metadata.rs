@@ -16,7 +16,8 @@ const PERMISSIONS: [&str; 7] = ["DISCOVER", "DISPLAY", "COPY", "DUPLICATE", "MOD
 #[derive(Default)]
 pub(super) struct Section {
     pub(super) fields: Vec<Field>,
-    pub(super) policies: Vec<Policy>,
+    /// `None` without a declaration of rights.
+    pub(super) policies: Option<Vec<Policy>>,
 }
 
 /// A text that is being read.
@@ -60,6 +61,11 @@ impl Metadata {
                 self.referenced.extend(file.map(|file| (file, attributes.take("MIMETYPE"))));
             }
             (Space::Dim, "field") => self.field(element, kept)?,
+            // Without policies it is there, and empty: only administrators may read then.
+            (Space::Rights, "RightsDeclarationMD") => {
+                kept.attributes(element)?;
+                self.section().policies.get_or_insert_default();
+            }
             (Space::Rights, "Context") => self.policy(element, kept)?,
             (Space::Rights, "UserName") => self.reading = Some(Reading::Who(String::new())),
             (Space::Rights, "Permissions") => self.permissions(element, kept)?,
@@ -98,7 +104,7 @@ impl Metadata {
             until: attributes.take("end-date"),
             permits: Vec::new(),
         };
-        self.section().policies.push(policy);
+        self.section().policies.get_or_insert_default().push(policy);
         Ok(())
     }
 
@@ -107,10 +113,15 @@ impl Metadata {
         let is_given = |permit: &&str| attributes.take(permit).is_some_and(|said| said == "true");
         let mut permits: Vec<_> = PERMISSIONS.into_iter().filter(is_given).map(str::to_owned).collect();
         permits.extend(attributes.take("OTHERPERMITTYPE"));
-        if let Some(policy) = self.section().policies.last_mut() {
+        if let Some(policy) = self.last_policy() {
             policy.permits = permits;
         }
         Ok(())
+    }
+
+    /// The last policy of the open section.
+    fn last_policy(&mut self) -> Option<&mut Policy> {
+        self.section().policies.as_mut()?.last_mut()
     }
 
     pub(super) fn text(&mut self, text: &str, kept: &mut Kept) -> XmlResult<()> {
@@ -130,7 +141,7 @@ impl Metadata {
                 }
             }
             Some(Reading::Who(who)) => {
-                if let Some(policy) = self.section().policies.last_mut() {
+                if let Some(policy) = self.last_policy() {
                     policy.who = Some(who.trim().to_owned());
                 }
             }
@@ -143,7 +154,9 @@ impl Metadata {
         let mut all = Section::default();
         for section in ids.split_whitespace().filter_map(|id| self.sections.remove(id)) {
             all.fields.extend(section.fields);
-            all.policies.extend(section.policies);
+            if let Some(policies) = section.policies {
+                all.policies.get_or_insert_default().extend(policies);
+            }
         }
         all
     }

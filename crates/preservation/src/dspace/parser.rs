@@ -192,7 +192,7 @@ impl Parser {
             "fileGrp" => {
                 let mut attributes = self.kept.attributes(element)?;
                 let name = attributes.take("USE").unwrap_or_default();
-                self.bundles.push((Bundle { name, policies: Vec::new() }, attributes.take("ADMID")));
+                self.bundles.push((Bundle { name, policies: None }, attributes.take("ADMID")));
                 Open::FileGroup
             }
             "file" if !self.bundles.is_empty() => {
@@ -352,7 +352,7 @@ fn bitstream(mut attributes: Attributes, bundle: usize) -> XmlResult<(Bitstream,
         digest,
         group: attributes.take("GROUPID"),
         technical: Vec::new(),
-        policies: Vec::new(),
+        policies: None,
         id,
     };
     Ok((bitstream, attributes.take("ADMID")))

@@ -70,11 +70,25 @@ fn a_package_of_an_item_is_read_whole() {
     let names: Vec<_> = manifest.bitstreams.iter().filter_map(|bitstream| bitstream.name()).collect();
     assert_eq!(names, ["letter.pdf", "letter.pdf.jpg", "license.txt"]);
     assert_eq!(manifest.primary, Some(0));
-    assert!(manifest.policies[0].is_public_reading());
-    let of_license = &manifest.bitstreams[2].policies[0];
+    assert!(manifest.policies.as_ref().unwrap()[0].is_public_reading());
+    let of_license = &manifest.bitstreams[2].policies.as_ref().unwrap()[0];
     assert_eq!((of_license.who.as_deref(), of_license.from.as_deref()), (Some("Staff"), Some("2030-01-01")));
     assert!(!of_license.is_public_reading() && !manifest.is_withdrawn() && !manifest.has_template);
     assert_eq!((checked.bitstreams.len(), checked.unnamed.len()), (3, 0));
+}
+
+#[test]
+fn no_policy_is_told_from_no_word_about_policies() {
+    let aip = Aip { bitstreams: vec![Bits { readers: Vec::new(), ..item().bitstreams[0].clone() }], ..item() };
+    let read = |mets: &str| Manifest::read(mets.as_bytes(), "mets.xml").unwrap();
+    let mets = aip.mets(false);
+    let manifest = read(&mets);
+    assert_eq!(manifest.bitstreams[0].policies, Some(Vec::new()));
+    assert!(manifest.has_policies() && manifest.policies.is_some_and(|policies| policies.len() == 1));
+    // A configuration of DSpace may leave out the rights.
+    let manifest = read(&mets.replace("http://cosimo.stanford.edu/sdr/metsrights/", "http://example.org/"));
+    assert_eq!((&manifest.policies, &manifest.bitstreams[0].policies), (&None, &None));
+    assert!(!manifest.has_policies());
 }
 
 #[test]

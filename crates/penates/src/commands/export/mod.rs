@@ -118,3 +118,6 @@ pub async fn run(args: ExportArgs) -> anyhow::Result<()> {
     output.finish()?;
     if left_out.is_some() { Err(CliError::Incomplete.into()) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,12 +43,21 @@ pub async fn export(args: &ExportArgs, client: &Client) -> anyhow::Result<Export
     Ok(exported)
 }
 
+/// Listed versions that an object does not get.
+#[derive(Default)]
+struct NotAdded {
+    /// Those that are older than the newest one that it has: OCFL adds versions at the end only.
+    too_old: u64,
+    /// Those that the server has stopped keeping since it listed them.
+    not_kept: u64,
+}
+
 /// Exports the versions of a resource that the object has not yet. Names it and counts those that
 /// the object cannot get any more. Returns how many bytes were fetched.
 async fn one(source: &Source<'_>, node: &Node, root: &RootWriter, passed_over: &mut u64) -> anyhow::Result<u64> {
     let mut object = root.object(&archived::id(node.names.iter().map(String::as_str)))?;
-    let mut too_old = 0;
-    let added = add_versions(source, node, &mut object, &mut too_old).await;
+    let mut not_added = NotAdded::default();
+    let added = add_versions(source, node, &mut object, &mut not_added).await;
     if let Err(error) = &added {
         if !is_gone(error) {
             return added;
@@ -57,21 +66,25 @@ async fn one(source: &Source<'_>, node: &Node, root: &RootWriter, passed_over: &
         object.abandon_version()?;
     }
     object.finish()?;
+    let NotAdded { too_old, not_kept } = not_added;
+    let path = node.names.join("/");
     if too_old > 0 {
-        let path = node.names.join("/");
         note!("/{path}: {too_old} versions were added to it with times before the newest exported one");
         *passed_over += too_old;
+    }
+    if added.is_ok() && not_kept > 0 {
+        note!("/{path}: the server stopped keeping {not_kept} versions before they were exported");
     }
     added
 }
 
-/// Adds the versions of a resource that the object has not yet. Counts those that are older than the
-/// newest one that it has: OCFL adds versions at the end only. Returns how many bytes were fetched.
+/// Adds the versions of a resource that the object has not yet. Counts those that it does not get.
+/// Returns how many bytes were fetched.
 async fn add_versions(
     source: &Source<'_>,
     node: &Node,
     object: &mut ObjectWriter,
-    too_old: &mut u64,
+    not_added: &mut NotAdded,
 ) -> anyhow::Result<u64> {
     let mut len_bytes = 0;
     let Some(VersionList { versions, are_explicit }) = source.versions(node).await? else {
@@ -82,7 +95,10 @@ async fn add_versions(
     let begun: HashSet<_> = begun.collect();
     let newest = object.inventory().newest_version().and_then(|newest| newest.created.parse::<Timestamp>().ok());
     let last = versions.last().map(|(_, created)| created.clone());
+    // The error of the newest listed version, if that cannot be read any more.
+    let mut unreadable = None;
     for (name, created) in versions {
+        unreadable = None;
         let message = format!("version {name}");
         let time: Timestamp = created.parse().context("the time of a version")?;
         if known.contains(&message) {
@@ -90,14 +106,28 @@ async fn add_versions(
         }
         if newest.is_some_and(|newest| time < newest) {
             // A store that the archive was loaded into may have another name for a version of it.
-            *too_old += u64::from(!begun.contains(&time));
+            not_added.too_old += u64::from(!begun.contains(&time));
             continue;
         }
-        len_bytes += add(source.state(node, Some(&name)).await?, object).await?;
+        match add_version(source, node, &name, object).await {
+            // Each change may end the oldest version that is kept. The resource is there
+            // nevertheless.
+            Err(error) if is_gone(&error) => {
+                object.abandon_version()?;
+                not_added.not_kept += 1;
+                unreadable = Some(error);
+                continue;
+            }
+            added => len_bytes += added?,
+        }
         object.finish_version(created, message)?;
     }
-    if are_explicit && node.deleted.is_none() {
+    // If the newest version in the list cannot be read, the current state is another one.
+    if (are_explicit || unreadable.is_some()) && node.deleted.is_none() {
         len_bytes += add_current(source, node, object).await?;
+    }
+    if let Some(error) = unreadable.filter(|_| object.inventory().versions.is_empty()) {
+        return Err(error);
     }
     let is_empty = object.inventory().newest_version().is_none_or(|newest| newest.state.is_empty());
     if let Some(deleted) = node.deleted.clone().filter(|_| !is_empty)
@@ -107,6 +137,11 @@ async fn add_versions(
         object.finish_version(deleted, "deleted".to_owned())?;
     }
     Ok(len_bytes)
+}
+
+/// Adds the state of a resource in one of its versions. Returns how many bytes were fetched.
+async fn add_version(source: &Source<'_>, node: &Node, name: &str, object: &mut ObjectWriter) -> anyhow::Result<u64> {
+    add(source.state(node, Some(name)).await?, object).await
 }
 
 /// Adds the current state of a resource, unless the object has it. Returns how many bytes were

@@ -61,35 +61,50 @@ async fn add_versions(writing: &mut Writing<'_>, address: &str) -> anyhow::Resul
             let inventory = writing.object.inventory();
             let known: Vec<_> = inventory.versions.values().filter_map(|known| known.message.clone()).collect();
             let newest = inventory.newest_version().and_then(|newest| newest.created.parse::<Timestamp>().ok());
+            let mut not_kept = 0;
+            // The error of the newest listed version, if that cannot be read any more.
+            let mut unreadable = None;
             for version in versions {
+                unreadable = None;
                 let message = format!("version {}", version.revision);
                 let time: Timestamp = version.time.parse().context("the time of a version")?;
                 // Anything older than the newest one was exported, and may be removed since.
                 if known.contains(&message) || newest.is_some_and(|newest| time < newest) {
                     continue;
                 }
-                writing.add(&format!("{address}/versions/{}", version.revision)).await?;
+                match writing.add(&format!("{address}/versions/{}", version.revision)).await {
+                    // Each change may end the oldest version that is kept. The volume is there
+                    // nevertheless.
+                    Err(error) if is_gone(&error) => {
+                        writing.object.abandon_version()?;
+                        not_kept += 1;
+                        unreadable = Some(error);
+                        continue;
+                    }
+                    added => added?,
+                }
                 // A store that this was loaded into has other names for the same versions.
                 match newest == Some(time) && writing.object.is_same_as_newest() {
                     true => writing.object.abandon_version()?,
                     false => writing.object.finish_version(version.time, message)?,
                 }
             }
+            // If the newest version in the list cannot be read, the current state is another one.
+            if unreadable.is_some() && deleted.is_none() {
+                writing.add_current(address).await?;
+            }
+            if let Some(error) = unreadable.filter(|_| writing.object.inventory().versions.is_empty()) {
+                return Err(error);
+            }
+            if not_kept > 0 {
+                note!("{id}: the server stopped keeping {not_kept} versions before they were exported");
+            }
             let is_empty = writing.object.inventory().newest_version().is_none_or(|newest| newest.state.is_empty());
             if let Some(deleted) = deleted.filter(|_| !is_empty) {
                 writing.object.finish_version(deleted, "deleted".to_owned())?;
             }
         }
-        None => {
-            let described = async || client.get_json::<Described>(address).await;
-            let before = described().await?;
-            writing.add(address).await?;
-            ensure!(described().await? == before, "it was replaced while it was exported");
-            match writing.object.is_same_as_newest() {
-                true => writing.object.abandon_version()?,
-                false => writing.object.finish_version(before.imported, "the current state".to_owned())?,
-            }
-        }
+        None => writing.add_current(address).await?,
     }
     Ok(())
 }
@@ -106,6 +121,20 @@ struct Writing<'a> {
 }
 
 impl Writing<'_> {
+    /// Adds the current state of a volume, unless the object has it.
+    async fn add_current(&mut self, address: &str) -> anyhow::Result<()> {
+        let client = self.client;
+        let described = async || client.get_json::<Described>(address).await;
+        let before = described().await?;
+        self.add(address).await?;
+        ensure!(described().await? == before, "it was replaced while it was exported");
+        match self.object.is_same_as_newest() {
+            true => self.object.abandon_version()?,
+            false => self.object.finish_version(before.imported, "the current state".to_owned())?,
+        }
+        Ok(())
+    }
+
     /// Adds the files of a volume, or of a version of one, to the version that is being written.
     /// Pages that the object has are not fetched.
     async fn add(&mut self, address: &str) -> anyhow::Result<()> {

@@ -84,12 +84,13 @@ impl<'a> Source<'a> {
         let (mut resources, mut bytes) = (0, 0);
         let mut waiting = vec![Node { address: base.address(resource), names, deleted: None }];
         while let Some(node) = waiting.pop() {
-            let exported = async { Ok((self.is_container(&node).await?, export(&node).await?)) }.await;
-            let (is_container, len_bytes) = match exported {
-                // It was deleted since it was listed.
-                Err(error) if resources > 0 && is_gone(&error) => continue,
-                exported => exported.with_context(|| format!("/{}", node.names.join("/")))?,
-            };
+            let exported: anyhow::Result<_> =
+                async { Ok((self.is_container(&node).await?, export(&node).await?)) }.await;
+            // It was deleted since it was listed. Only then may what is in it be left out too.
+            if resources > 0 && exported.as_ref().is_err_and(is_gone) && self.is_away(&node).await? {
+                continue;
+            }
+            let (is_container, len_bytes) = exported.with_context(|| format!("/{}", node.names.join("/")))?;
             resources += 1;
             bytes += len_bytes;
             let is_volumes = node.names.len() == 1 && node.names[0] == VOLUMES;

@@ -107,14 +107,23 @@ pub async fn each(
         ids.extend(deleted);
     }
     for id in ids {
-        match export(&id).await {
-            // It was deleted since it was listed.
-            Err(error) if is_gone(&error) => continue,
-            exported => bytes += exported.with_context(|| id.to_string())?,
+        let exported = export(&id).await;
+        // It was deleted since it was listed.
+        if exported.as_ref().is_err_and(is_gone) && is_volume_away(client, &id).await? {
+            continue;
         }
+        bytes += exported.with_context(|| id.to_string())?;
         volumes += 1;
     }
     Ok((volumes, bytes))
+}
+
+/// Whether there is no volume with an id now.
+async fn is_volume_away(client: &Client, id: &VolumeId) -> Result<bool, ClientError> {
+    match client.get(&format!("/volumes/{}", segment(id)), "application/json").await {
+        Err(error) if is_away(&error) => Ok(true),
+        there => there.map(|_| false),
+    }
 }
 
 /// The volume at an address below the container of volumes.
@@ -134,6 +143,9 @@ enum Unfit {
     OneFile(String),
     #[error("its id is too long for the names of files: export it with --as ocfl")]
     LongName,
+    /// Manifests encode it, and not all programs that read them decode it.
+    #[error("its id has a %, with which not all programs can read a bag: export it with --as ocfl")]
+    Percent,
 }
 
 /// What a ZIP of a volume is compared with.
@@ -167,9 +179,13 @@ pub async fn export(client: &Client, base: &BaseArgs, named: Named, bag: &mut Ba
 
 /// Exports a volume. Returns the bytes of its files.
 async fn one(client: &Client, id: &VolumeId, bag: &mut BagWriter) -> anyhow::Result<u64> {
-    // No ending is longer.
-    if id.cleaned_local().len() + bagged::REPLACED.len() > NAME_BYTES_MAX {
+    // No ending is longer. The library is the name of a folder, without an ending.
+    let local_bytes = id.cleaned_local().len() + bagged::REPLACED.len();
+    if local_bytes.max(id.library().len()) > NAME_BYTES_MAX {
         return Err(Unfit::LongName.into());
+    }
+    if id.as_str().contains('%') {
+        return Err(Unfit::Percent.into());
     }
     let folder = Path::new(bagged::VOLUMES).join(hathi::pairtree_path(id));
     let stem = folder.join(id.cleaned_local());

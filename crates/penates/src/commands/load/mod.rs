@@ -169,6 +169,10 @@ async fn load_root(args: &LoadArgs) -> anyhow::Result<()> {
     let shown = mark.as_ref().map(|(mark, _)| (clock.clone(), mark.newest()));
     let loaded = async {
         let loader = Arc::new(loader(args, &reached).await?);
+        if let Some((mark, folder)) = &mark {
+            // From here on the store may have a part of this load only.
+            mark.write(folder).with_context(|| folder.display().to_string())?;
+        }
         let Loaded { counts, failed } = timeline::load(archive, &loader, shown, &report).await?;
         let mut lines = Vec::new();
         if let Root::Fedora(root) = &root {

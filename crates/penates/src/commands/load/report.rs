@@ -57,6 +57,8 @@ pub enum What {
     Unnamed,
     /// A resource that not everyone could read. The line has its policies.
     Restricted,
+    /// An object whose package does not say who could read it.
+    Unstated,
     /// Further policies of a resource. The line has them.
     Policy,
     /// A withdrawn item. It is loaded elsewhere.
@@ -91,9 +93,9 @@ impl What {
         )
     }
 
-    /// Whether it is about something that not everyone could read.
+    /// Whether it is about something that perhaps not everyone could read.
     fn is_restricted(self) -> bool {
-        matches!(self, Self::Acl | Self::Restricted | Self::Withdrawn)
+        matches!(self, Self::Acl | Self::Restricted | Self::Unstated | Self::Withdrawn)
     }
 
     /// For people, behind a number.
@@ -119,6 +121,7 @@ impl What {
             Self::Bytes => "bitstreams without their bytes",
             Self::Unnamed => "files of packages left out because no mets.xml names them",
             Self::Restricted => "resources that not everyone could read there: no policy is applied here",
+            Self::Unstated => "objects whose packages do not say who could read them",
             Self::Policy => "resources with further policies that are not applied",
             Self::Withdrawn => "withdrawn items that are below /withdrawn here",
             Self::Parent => "objects in others of which there is no package",
@@ -215,7 +218,7 @@ impl Report {
         Ok(counts.map(|(what, count)| format!("{count} {}", what.words())).collect())
     }
 
-    /// Whether something is loaded that not everyone could read where it comes from.
+    /// Whether something is loaded that perhaps not everyone could read where it comes from.
     pub fn has_restricted(&self) -> bool {
         self.0.lock().counts.keys().any(|what| what.is_restricted())
     }

@@ -13,6 +13,9 @@ pub(super) const EMPTY: &str = "an empty store";
 /// The default of `fixity.rate`, in bytes per second.
 const FIXITY_RATE: f64 = 8_388_608.0;
 
+/// Bytes that the auditor counts for each object in addition to its own: what it takes to find it.
+const FIXITY_OBJECT_BYTES: f64 = 4_096.0;
+
 /// By default `limits.memory` is at most one part in this number of the memory of the machine.
 const LIMITS_ONE_OF: f64 = 4.0;
 
@@ -149,6 +152,9 @@ pub(super) struct Machine {
 pub(super) struct Disk {
     pub(super) what: &'static str,
     pub(super) bytes: f64,
+    /// Whether the fixity auditor reads it.
+    #[serde(skip)]
+    is_checked: bool,
 }
 
 /// What is needed.
@@ -184,8 +190,8 @@ pub(super) fn need(costs: &Costs, wanted: Wanted, machine: Machine) -> Need {
     let memory_bytes = memory.idle_bytes + limits_bytes * 2.25 + looked_up * memory.hot;
     let text_gb = wanted.volumes * wanted.pages * wanted.page_bytes / 1e9;
     let import_hours = text_gb * costs.processor.import_s_per_gb / machine.cores / 3_600.0;
-    let checked = wanted.volumes * volume_bytes(&costs.disk, wanted)
-        + wanted.resources * (wanted.description_bytes + wanted.binary_bytes);
+    let checked: f64 = disk.iter().filter(|part| part.is_checked).map(|part| part.bytes).sum();
+    let checked = checked + (wanted.volumes + wanted.resources) * FIXITY_OBJECT_BYTES;
     let shares = [
         ("disk", disk_bytes > machine.disk_bytes),
         ("memory", memory_bytes > machine.memory_bytes),
@@ -228,21 +234,23 @@ fn on_disk(costs: &Costs, wanted: Wanted) -> Vec<Disk> {
     let of_content = if wanted.binary_bytes > 0.0 { wanted.binary_bytes + costs.binary_bytes } else { 0.0 };
     let written = if wanted.binary_bytes > 0.0 { of_content } else { description };
     let audited_volumes = wanted.volumes_per_day * days + pages_read + wanted.replaced_per_day * days;
+    // Whether the auditor reads it is last.
     let parts = [
-        (EMPTY, costs.empty_bytes),
-        ("text of pages", wanted.volumes * wanted.pages * wanted.page_bytes * costs.frame_ratio),
-        ("directories and digests of pages", wanted.volumes * wanted.pages * costs.page_bytes),
-        ("METS, records and heads of volumes", wanted.volumes * costs.volume_bytes),
+        (EMPTY, costs.empty_bytes, false),
+        ("text of pages", wanted.volumes * wanted.pages * wanted.page_bytes * costs.frame_ratio, true),
+        ("directories and digests of pages", wanted.volumes * wanted.pages * costs.page_bytes, true),
+        ("METS, records and heads of volumes", wanted.volumes * costs.volume_bytes, true),
         // Superseded generations stay for a day.
-        ("volumes that were replaced", wanted.replaced_per_day * volume_bytes(costs, wanted)),
-        ("descriptions of resources", wanted.resources * (costs.resource_bytes + description)),
-        ("contents of resources", wanted.resources * of_content),
-        ("search index", wanted.resources * search.rows(wanted) * search.row_bytes),
-        ("earlier versions of resources", changes * (costs.change_bytes + written)),
-        ("records", wanted.records * (wanted.record_bytes + costs.record_bytes)),
-        ("audit", audited_volumes * costs.audit_volume_bytes + changes * costs.audit_change_bytes),
+        ("volumes that were replaced", wanted.replaced_per_day * volume_bytes(costs, wanted), false),
+        ("descriptions of resources", wanted.resources * (costs.resource_bytes + description), true),
+        ("contents of resources", wanted.resources * of_content, true),
+        ("search index", wanted.resources * search.rows(wanted) * search.row_bytes, false),
+        ("earlier versions of resources", changes * (costs.change_bytes + written), true),
+        ("records", wanted.records * (wanted.record_bytes + costs.record_bytes), true),
+        ("audit", audited_volumes * costs.audit_volume_bytes + changes * costs.audit_change_bytes, false),
     ];
-    parts.into_iter().filter(|(_, bytes)| *bytes > 0.0).map(|(what, bytes)| Disk { what, bytes }).collect()
+    let there_is = parts.into_iter().filter(|(_, bytes, _)| *bytes > 0.0);
+    there_is.map(|(what, bytes, is_checked)| Disk { what, bytes, is_checked }).collect()
 }
 
 /// Processors that are busy.
@@ -371,6 +379,25 @@ mod tests {
     }
 
     #[test]
+    fn a_fixity_pass_reads_earlier_versions_and_records_too() {
+        let seconds = |wanted| need(&COSTS, wanted, MACHINE).fixity_days * SECONDS_PER_DAY;
+        let is_as_long = |seconds: f64, bytes: f64| (seconds * FIXITY_RATE / bytes - 1.0).abs() < 1e-9;
+        let wanted = Wanted { volumes: 1e3, resources: 1e6, binary_bytes: 9_800.0, ..NOTHING };
+        // Of a volume 61 kB, of a resource 11 kB, and 4 KiB to find each of them.
+        let current = seconds(wanted);
+        assert!(is_as_long(current, 1e3 * 61e3 + 1e6 * 11e3 + 1_001e3 * 4_096.0), "{current}");
+        let changed = Wanted { changes_per_second: 20.0, ..wanted };
+        let earlier = part(&need(&COSTS, changed, MACHINE), "earlier versions of resources");
+        assert_eq!(earlier, 20.0 * SECONDS_PER_DAY * DAYS_PER_YEAR * 10_400.0);
+        let more = seconds(changed) - current;
+        assert!(is_as_long(more, earlier), "{more}");
+        let with_records = seconds(Wanted { records: 1e9, ..NOTHING });
+        assert!(is_as_long(with_records, 1e9 * 500.0), "{with_records}");
+        // It reads neither the index nor the audit.
+        assert_eq!(seconds(Wanted { has_search: true, volumes_per_day: 1e6, ..wanted }), current);
+    }
+
+    #[test]
     fn the_search_index_takes_disk_for_each_resource_and_time_for_each_change() {
         let graphs = Wanted { resources: 1e6, changes_per_second: 100.0, years: 0.0, ..NOTHING };
         let without = need(&COSTS, graphs, MACHINE);
@@ -450,6 +477,7 @@ mod tests {
                 let after = need(&COSTS, wanted, MACHINE);
                 prop_assert!(after.cores >= before.cores && after.memory_bytes >= before.memory_bytes);
                 prop_assert!(after.disk_bytes >= before.disk_bytes, "{wanted:?}");
+                prop_assert!(after.fixity_days >= before.fixity_days, "{wanted:?}");
                 prop_assert!(after.cassandra.nodes >= before.cassandra.nodes, "{wanted:?}");
                 prop_assert!(after.network.out_bytes_per_second >= before.network.out_bytes_per_second);
             }

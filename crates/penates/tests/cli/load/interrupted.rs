@@ -1,8 +1,9 @@
 //! Loads that go on where an earlier one was interrupted.
 
 use std::fs;
+use std::path::Path;
 
-use super::{put, states, tree};
+use super::{cat, exported_note, put, states, tree};
 use crate::harness::*;
 
 #[test]
@@ -61,4 +62,29 @@ fn a_load_goes_on_that_was_interrupted_after_it_deleted_what_it_creates_again() 
     copy.run(&["rm", "note"]).ends_with(0);
     copy.run(&["load", root.to_str().unwrap()]).ends_with(1);
     copy.run(&["cat", "note"]).ends_with(1);
+}
+
+#[test]
+fn a_load_that_fails_before_its_first_change_leaves_the_store_of_a_finished_one_open() {
+    let (there, first, _) = exported_note();
+    put(&there, "other", "another");
+    let second = there.beside("second");
+    there.run(&["export", "other", second.to_str().unwrap(), "--as", "ocfl"]).ends_with(0);
+    let store = TestStore::vacant();
+    let load = |root: &Path, more: &[&str]| store.run(&[&["load", root.to_str().unwrap()][..], more].concat());
+    load(&first, &[]).ends_with(0);
+    let mark = store.path().join("load.json");
+    let of_first = fs::read_to_string(&mark).unwrap();
+    assert_ne!(load(&second, &["--base", "/elsewhere/"]).code, 0);
+    assert_eq!(fs::read_to_string(&mark).unwrap(), of_first);
+    // It was the base.
+    load(&second, &[]).ends_with(0);
+    assert_eq!(cat(&store, "other"), "another");
+
+    // The same once more, and then another command.
+    let copy = TestStore::vacant();
+    copy.run(&["load", first.to_str().unwrap()]).ends_with(0);
+    assert_ne!(copy.run(&["load", second.to_str().unwrap(), "--base", "/elsewhere/"]).code, 0);
+    copy.run(&["verify"]).ends_with(0);
+    assert!(!copy.path().join("load.json").exists(), "it is no store of loads any more");
 }
