@@ -1,11 +1,11 @@
 //! HTTP for every door: negotiation (`accept.rs`), ranges (`ranges.rs`), conditions
 //! (`conditional.rs`), bodies held in memory (`body.rs`), forms with files (`form.rs`), what server
 //! and doors pass to each other about a client (`client.rs`), requests and responses of many lines
-//! (`lines.rs`, `spool.rs`), digests of request bodies (`digests.rs`), times of whole seconds
-//! (`second.rs`), names of parameters (`parameters.rs`), the look of pages for people (`page.rs`),
-//! errors as problems (`problem.rs`) with the table of their reasons (`reason.rs`), and TLS to
-//! other servers (`trust.rs`). The crate knows the domain's errors. It does not know what any door
-//! does.
+//! (`lines.rs`, `in_order.rs`, `spool.rs`), digests of request bodies (`digests.rs`), times of
+//! whole seconds (`second.rs`), names of parameters (`parameters.rs`), the look of pages for people
+//! (`page.rs`), errors as problems (`problem.rs`) with the table of their reasons (`reason.rs`),
+//! and TLS to other servers (`trust.rs`). The crate knows the domain's errors. It does not know
+//! what any door does.
 
 pub mod accept;
 pub mod body;
@@ -13,6 +13,7 @@ pub mod client;
 pub mod conditional;
 pub mod digests;
 pub mod form;
+pub mod in_order;
 pub mod lines;
 pub mod one_value;
 pub mod page;
@@ -30,6 +31,7 @@ pub use client::{Acted, Made, MayRead, ReadsOnly};
 pub use conditional::{Condition, PreconditionFailed};
 pub use digests::DigestError;
 pub use form::{Form, NoForm};
+pub use in_order::in_order;
 pub use one_value::{Ambiguous, one_value};
 pub use page::{Page, Place};
 pub use problem::Problem;

@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::response::Response;
 use budget::Party;
 use bytes::Bytes;
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, stream};
 use heads::ListToken;
 use heads::VOLUMES;
 use heads::{ObjectsError, ResourcePath, RevisionId};
@@ -267,11 +267,11 @@ impl Archive {
         let children = children.iter().filter_map(|child| path.child(&child.name).ok()).collect::<Vec<_>>();
         let (library, site) = (self.library.clone(), self.site.clone());
         let (as_of, deleted_versions) = (self.as_of, self.deleted_versions);
-        let read = stream::iter(children).map(|path| {
+        let reads = children.into_iter().map(move |path| {
             let (library, site) = (library.clone(), site.clone());
             async move { ReadChild::read(&library, &site, path, as_of, deleted_versions).await }
         });
-        let mut read = std::pin::pin!(read.buffered(READ_AHEAD));
+        let mut read = std::pin::pin!(ahead(reads));
         let mut below = Vec::new();
         while let Some(child) = read.next().await {
             let (child, description) = match child? {
@@ -402,6 +402,20 @@ impl Description {
     }
 }
 
+/// Makes some reads, and returns what they find, in their order. The next ones run ahead, each on a
+/// task of its own. A slow client takes nothing for a long time, and until then a request that
+/// nobody polls would keep its place among all requests of the store.
+fn ahead<T: Send + 'static>(
+    reads: impl Iterator<Item = impl Future<Output = Result<T, ArchiveError>> + Send + 'static>,
+) -> impl Stream<Item = Result<T, ArchiveError>> {
+    // The iterator begins a read when the stream takes it.
+    let reading = reads.map(|read| {
+        let reading = AbortOnDropHandle::new(tokio::spawn(read));
+        async move { reading.await.unwrap_or_else(|why| Err(io::Error::other(why).into())) }
+    });
+    stream::iter(reading).buffered(READ_AHEAD)
+}
+
 /// What reading a child gave.
 enum ReadChild {
     /// The child with its description.
@@ -477,4 +491,41 @@ async fn turtle(library: &Library, site: &Site, resource: &Resource) -> Result<O
     let shown = map(graph, |iri| site.shown(iri));
     let written = rdf::write(&shown, Syntax::Turtle, rdf::vocab::PREFIXES);
     Ok(Some(written.map_err(|error| LdpError::Internal(error.to_string()))?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use futures::future::BoxFuture;
+    use tokio::sync::oneshot;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// A bound against hanging, not a promise of speed.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    type Read = BoxFuture<'static, Result<u8, ArchiveError>>;
+
+    #[tokio::test]
+    async fn what_is_read_ahead_is_read_although_a_client_takes_nothing() {
+        let (answer, answered) = oneshot::channel::<()>();
+        let (end, ended) = oneshot::channel();
+        let second = async move {
+            answered.await.unwrap();
+            end.send(()).unwrap();
+            Ok(2)
+        };
+        let reads: Vec<Read> = vec![async { Ok(1) }.boxed(), second.boxed()];
+        let mut read = std::pin::pin!(ahead(reads.into_iter()));
+        assert_eq!(read.next().await.unwrap().unwrap(), 1);
+        // The client takes nothing from here on, and the store answers.
+        answer.send(()).unwrap();
+        timeout(PATIENCE, ended).await.expect("the read waits for the client").unwrap();
+        assert_eq!(read.next().await.unwrap().unwrap(), 2);
+        assert!(read.next().await.is_none());
+    }
 }

@@ -10,7 +10,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::response::Response;
 use budget::Share;
 use bytes::Bytes;
-use door_http::{lines, spool};
+use door_http::{in_order, lines, spool};
 use futures::stream::{self, Stream, StreamExt};
 use heads::ResourcePath;
 use heads::actor;
@@ -139,11 +139,10 @@ impl LdpRequest {
         let (outcomes, answer) = spool::new();
         // Creation continues when the client leaves, and does not wait for it to read.
         actor::spawn(async move {
-            let mut lines = std::pin::pin!(lines.buffered(CREATED_AT_ONCE));
-            while let Some(line) = lines.next().await {
-                if let Err(error) = outcomes.write(line.as_bytes()).await {
-                    return tracing::warn!(%error, "lines that wait for their client cannot be kept");
-                }
+            let to = &outcomes;
+            let write = |line: String| async move { to.write(line.as_bytes()).await };
+            if let Err(error) = in_order(lines, CREATED_AT_ONCE, write).await {
+                return tracing::warn!(%error, "lines that wait for their client cannot be kept");
             }
             outcomes.finish();
         });

@@ -18,6 +18,7 @@ use heads::head::{Head, HeadRow, ObjectState};
 use heads::keys;
 use heads::mark::{Mark, Settled};
 use heads::path::ResourcePath;
+use repository::ResourceError;
 use store::{Class, Scan, Step, Strength, Table};
 use volumes::Verified;
 use volumes::generations::listing;
@@ -107,7 +108,12 @@ impl Library {
                     found.damaged.extend(Some(verified).filter(|verified| !verified.damaged.is_empty()));
                 }
                 for path in paths {
-                    let Ok(resource) = self.repository.resource(&path).await else { continue };
+                    let resource = match self.repository.resource(&path).await {
+                        Ok(resource) => resource,
+                        // Nothing is known of it, so it does not pass for sound.
+                        Err(ResourceError::Objects(error)) if error.is_passing() => return Err(error),
+                        Err(_) => continue,
+                    };
                     found.resources += 1;
                     let verified = self.repository.verify(&resource).await?;
                     let why = verified.damaged.into_iter().map(|damaged| damaged.detail).collect::<Vec<_>>().join("; ");

@@ -315,7 +315,8 @@ impl AttributeWalk {
     /// time, and the store keeps where it is.
     async fn in_turn(&mut self, records: &Records, round: &Round) {
         if !records.is_shared() {
-            return self.round(records, round).await;
+            let rest = self.round(records, round).await;
+            return tokio::time::sleep(rest).await;
         }
         let turn = match records.take_walk(Deadline::within(STEP_MAX), &self.server, self.lease).await {
             Ok(Some(turn)) => turn,
@@ -323,24 +324,28 @@ impl AttributeWalk {
             Err(error) => return self.stopped(&error),
         };
         self.from = turn.from.clone();
-        self.round(records, round).await;
+        let rest = self.round(records, round).await;
         if let Err(error) = records.keep_walk(Deadline::within(STEP_MAX), turn, self.from.clone()).await {
             self.stopped(&error);
         }
+        // Not before: of a server that rests for long, another one would have taken the turn.
+        tokio::time::sleep(rest).await;
     }
 
-    /// One round. It ends early behind the last record, and if the store refuses something.
-    async fn round(&mut self, records: &Records, round: &Round) {
+    /// One round. It ends early behind the last record, and if the store refuses something. Returns
+    /// how long to rest behind its last step.
+    async fn round(&mut self, records: &Records, round: &Round) -> Duration {
         let ends_at = Instant::now() + round.time;
         let (mut read_bytes, mut written_bytes) = (0, 0);
-        while read_bytes < round.read_bytes && written_bytes < round.written_bytes && Instant::now() < ends_at {
+        loop {
             let begun = Instant::now();
             match records.drop_expired(Deadline::within(STEP_MAX), self.from.clone(), round.step).await {
                 Ok(dropped) => {
                     counter!(telemetry::ATTRIBUTES_RECLAIMED).increment(dropped.freed_bytes);
                     self.from = dropped.next;
                     if let Some(error) = &dropped.stopped_by {
-                        return self.stopped(error);
+                        self.stopped(error);
+                        return Duration::ZERO;
                     }
                     read_bytes += dropped.read_bytes;
                     written_bytes += dropped.written_bytes;
@@ -350,14 +355,20 @@ impl AttributeWalk {
                     if !matches!(&error, RecordsError::Store(error) if error.is_passing()) {
                         self.from = None;
                     }
-                    return self.stopped(&error);
+                    self.stopped(&error);
+                    return Duration::ZERO;
                 }
             }
             if self.from.is_none() {
                 self.has_warned = false;
-                return;
+                return Duration::ZERO;
             }
-            tokio::time::sleep(begun.elapsed() * round.rest).await;
+            let rest = begun.elapsed() * round.rest;
+            let is_enough = read_bytes >= round.read_bytes || written_bytes >= round.written_bytes;
+            if is_enough || Instant::now() + rest >= ends_at {
+                return rest;
+            }
+            tokio::time::sleep(rest).await;
         }
     }
 
@@ -382,6 +393,8 @@ impl AttributeWalk {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use records::{Attribute, Draft, Record};
     use store::faults::{Damage, Fault, Faults, Harm, Kind};
     use store::{Capabilities, Clock, ManualClock, Table, UnixMillis};
@@ -401,6 +414,8 @@ mod tests {
         store: Arc<Faults>,
         records: Records,
         walk: AttributeWalk,
+        /// How often servers that share the store wrote beside the records.
+        kept: Arc<AtomicUsize>,
     }
 
     impl Subject {
@@ -410,7 +425,8 @@ mod tests {
             let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
             let store = Arc::new(Faults::new(store));
             let records = Records::new(store.clone(), clock.clone()).synced_within(HOUR);
-            let subject = Self { _folder: folder, clock, store, records, walk: AttributeWalk::default() };
+            let (walk, kept) = (AttributeWalk::default(), Arc::default());
+            let subject = Self { _folder: folder, clock, store, records, walk, kept };
             for number in 0..10 {
                 subject.put(number).await;
             }
@@ -435,7 +451,8 @@ mod tests {
 
         /// One of several servers that share the store, with its walk.
         async fn sharing(&self, server: &'static str) -> (Records, AttributeWalk) {
-            let records = Records::new(Arc::new(Shared(self.store.clone())), self.clock.clone());
+            let shared = Shared { store: self.store.clone(), kept: self.kept.clone() };
+            let records = Records::new(Arc::new(shared), self.clock.clone());
             assert!(!records.drops_expired(), "it knows of no record yet");
             records.check_mode(Deadline::within(HOUR)).await.unwrap();
             assert!(records.drops_expired());
@@ -457,11 +474,21 @@ mod tests {
     }
 
     /// A store that servers share.
-    struct Shared(Arc<Faults>);
+    struct Shared {
+        store: Arc<Faults>,
+        kept: Arc<AtomicUsize>,
+    }
 
     impl store::Wrapper for Shared {
         fn inner(&self) -> &dyn Store {
-            &*self.0
+            &*self.store
+        }
+
+        async fn run(&self, call: Call, steps: Vec<store::Step>) -> StoreResult<store::Outcome> {
+            let keeps = steps.iter().any(|step| step.table() == Table::Work);
+            let outcome = self.inner().run(call, steps).await;
+            self.kept.fetch_add(usize::from(keeps), Ordering::SeqCst);
+            outcome
         }
 
         fn capabilities(&self) -> Capabilities {
@@ -515,6 +542,29 @@ mod tests {
         assert_eq!(subject.long().await, [9_u8]);
         of_second.in_turn(&second, &STEP).await;
         assert_eq!((subject.long().await.len(), of_second.from), (0, None));
+    }
+
+    #[tokio::test]
+    async fn what_a_walk_has_done_is_kept_before_it_rests() {
+        let subject = Subject::new().await;
+        let (first, mut of_first) = subject.sharing("first").await;
+        let (second, mut of_second) = subject.sharing("second").await;
+        // It takes the turn, and keeps it. Behind its step it rests for days.
+        let done = subject.kept.load(Ordering::SeqCst) + 2;
+        let resting = Round { rest: 1_000_000_000, ..STEP };
+        let kept = async {
+            while subject.kept.load(Ordering::SeqCst) < done {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            () = of_first.in_turn(&first, &resting) => panic!("it does not rest"),
+            () = kept => {}
+            () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it keeps nothing"),
+        }
+        subject.clock.advance(HOUR);
+        of_second.in_turn(&second, &STEP).await;
+        assert_eq!(subject.long().await, (6..10).collect::<Vec<u8>>(), "the second one goes on behind the first");
     }
 
     #[tokio::test]

@@ -36,6 +36,11 @@ use crate::write_times::WriteTimes;
 /// The time limit of a check of the store's health.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The error of a call of a store that is closed.
+pub(crate) fn closed() -> StoreError {
+    StoreError::Unavailable("the store is closed".to_owned())
+}
+
 /// A session with a store, and the statements prepared in it. Clones share both.
 #[derive(Clone)]
 pub(crate) struct Prepared {
@@ -129,7 +134,7 @@ impl CassandraStore {
     }
 
     fn open_engine(&self) -> StoreResult<Arc<Engine>> {
-        self.engine.read().clone().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
+        self.engine.read().clone().ok_or_else(closed)
     }
 }
 
@@ -266,6 +271,8 @@ impl Store for CassandraStore {
         // uses them.
         let engine = self.engine.write().take();
         if let Some(engine) = engine {
+            // Calls that are under way have the engine, and may renew its lease.
+            engine.lease.end();
             engine.leave().await;
         }
         Ok(())

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use store::lifecycle::{self, ToCondemn, ToDelete, ToSweep};
 use store::{
     Call, Class, ContentHeader, ContentId, ContentState, ContentStream, Deadline, Expect, Guard, Stamp, StoreError,
     StoreResult, Table, stored,
 };
 use tokio::time::{timeout, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::chunks::{CHUNK_BYTES, Cutter};
 use crate::compare::{Become, Change, Ended};
@@ -109,7 +111,7 @@ impl Engine {
         let numbers = from / chunk_bytes..to.div_ceil(chunk_bytes);
         let pieces = stream::iter(numbers).map(move |number| {
             let engine = self.clone();
-            async move {
+            let read = async move {
                 let chunk = engine.surely_chunk(Call { deadline: Deadline::within(step), ..call }, id, number).await?;
                 let begins_at = number * chunk_bytes;
                 let first = from.saturating_sub(begins_at) as usize;
@@ -118,6 +120,13 @@ impl Engine {
                     return Err(damaged(id, &format!("chunk {number} is truncated")));
                 }
                 Ok(chunk.slice(first..end))
+            };
+            // On a task of its own. A slow reader asks for no further piece for a long time, and
+            // until then a request that nobody polls would keep its place among all requests.
+            let reading = AbortOnDropHandle::new(tokio::spawn(read));
+            async move {
+                let read = reading.await;
+                read.unwrap_or_else(|why| Err(StoreError::Unavailable(format!("a read of {id} has ended: {why}"))))
             }
         });
         Ok(Some(pieces.buffered(CHUNKS_AT_ONCE).boxed()))
@@ -225,6 +234,29 @@ impl Engine {
     }
 }
 
+/// Chunks that are being written.
+type Writing<'a> = FuturesUnordered<BoxFuture<'a, StoreResult<()>>>;
+
+/// The next piece of a content, within the time of a step; `None`: there are no more.
+///
+/// Chunks are written meanwhile. A slow client sends no piece for a long time. Writes that nobody
+/// polls until then would keep their places among all requests, and miss their deadlines.
+async fn next_piece(
+    content: &mut ContentStream,
+    writing: &mut Writing<'_>,
+    step: Duration,
+) -> StoreResult<Option<Bytes>> {
+    let by = Deadline::within(step);
+    loop {
+        tokio::select! {
+            Some(written) = writing.next() => written?,
+            piece = timeout_at(by.0, content.next()) => {
+                return piece.map_err(|_| StoreError::DeadlinePassed)?.transpose();
+            }
+        }
+    }
+}
+
 /// A strong call for a header.
 fn description(deadline: Deadline) -> Call {
     Call::new(Class::Description, deadline).strong()
@@ -253,10 +285,13 @@ impl<'a> Upload<'a> {
 
     async fn take(&mut self, mut content: ContentStream) -> StoreResult<()> {
         let (engine, id, step) = (self.engine, self.id, self.step);
-        let put = |number, chunk| engine.put_chunk(Deadline::within(step), id, number, chunk);
-        let (mut cutter, mut writing, mut number) = (Cutter::default(), FuturesUnordered::new(), 0);
-        while let Some(piece) = self.in_time(content.next()).await? {
-            let piece = piece?;
+        // Its time begins when it is polled.
+        let put = move |number: u64, chunk: Bytes| {
+            async move { engine.put_chunk(Deadline::within(step), id, number, chunk).await }.boxed()
+        };
+        let (mut cutter, mut number) = (Cutter::default(), 0);
+        let mut writing: Writing<'_> = FuturesUnordered::new();
+        while let Some(piece) = next_piece(&mut content, &mut writing, step).await? {
             self.header.len += piece.len() as u64;
             for chunk in cutter.cut(&piece) {
                 while writing.len() >= CHUNKS_AT_ONCE {
@@ -309,4 +344,39 @@ impl<'a> Upload<'a> {
 
 fn damaged(id: ContentId, what: &str) -> StoreError {
     corrupt(Table::Contents, format!("content {id}: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    #[tokio::test]
+    async fn chunks_are_written_while_a_client_sends_nothing() {
+        let (write, is_written) = oneshot::channel();
+        let mut writing: Writing<'_> = FuturesUnordered::new();
+        writing.push(async move { write.send(()).map_err(|()| StoreError::DeadlinePassed) }.boxed());
+        let mut silent: ContentStream = stream::pending().boxed();
+        tokio::select! {
+            piece = next_piece(&mut silent, &mut writing, LONG) => panic!("{piece:?}"),
+            written = is_written => written.unwrap(),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_upload_waits_for_a_piece_no_longer_than_a_step_and_until_a_chunk_fails() {
+        let mut writing: Writing<'_> = FuturesUnordered::new();
+        let mut silent: ContentStream = stream::pending().boxed();
+        let late = next_piece(&mut silent, &mut writing, Duration::ZERO).await;
+        assert!(matches!(late, Err(StoreError::DeadlinePassed)), "{late:?}");
+        writing.push(async { Err(StoreError::Unavailable(String::new())) }.boxed());
+        let failed = next_piece(&mut silent, &mut writing, LONG).await;
+        assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+        let mut ended: ContentStream = stream::empty().boxed();
+        assert_eq!(next_piece(&mut ended, &mut writing, LONG).await.unwrap(), None);
+    }
 }

@@ -18,12 +18,18 @@
 //!
 //! A call whose lease has ended renews it before it goes on, so a process that was suspended reads
 //! nothing that it does not know. A server that caches an earlier level writes what all know.
+//!
+//! A store that is closed withdraws its lease. Calls and renewals may still be under way then. Of
+//! two writes Cassandra keeps the one with the later write time, and a renewal takes its write time
+//! before the withdrawal does, or none. So the withdrawal counts, whichever of them arrives last.
 
 use std::fmt;
 
 use parking_lot::Mutex;
 use store::{Deadline, FormatLevel, StoreError, StoreResult, UnixMillis};
 use tokio::time::{Instant, timeout_at};
+
+use crate::write_times::WriteTimes;
 
 /// What the keys of leases begin with.
 pub(crate) const LEASE_PREFIX: &str = "server/";
@@ -58,6 +64,8 @@ pub(crate) struct Lease {
     pub(crate) until: Mutex<Option<(Instant, UnixMillis)>>,
     /// Held while it is renewed.
     turn: tokio::sync::Mutex<()>,
+    /// Whether the store is closed. It is held while a renewal takes its write time.
+    is_ended: Mutex<bool>,
 }
 
 impl Lease {
@@ -70,7 +78,24 @@ impl Lease {
             newest,
             until: Mutex::new(None),
             turn: tokio::sync::Mutex::default(),
+            is_ended: Mutex::default(),
         }
+    }
+
+    /// Ends it, because the store is closed: no renewal is written after this.
+    pub(crate) fn end(&self) {
+        *self.is_ended.lock() = true;
+    }
+
+    /// Whether the store is closed.
+    pub(crate) fn is_ended(&self) -> bool {
+        *self.is_ended.lock()
+    }
+
+    /// The write time of a renewal; `None`: the lease has ended.
+    pub(crate) fn renewed_at(&self, times: &WriteTimes) -> Option<i64> {
+        let is_ended = self.is_ended.lock();
+        (!*is_ended).then(|| times.next())
     }
 
     /// Whether it holds.
@@ -112,7 +137,10 @@ pub(crate) fn server_of(value: &str) -> Option<Server> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
     use std::time::Duration;
+
+    use store::ManualClock;
 
     use super::*;
 
@@ -133,5 +161,16 @@ mod tests {
             assert!(matches!(call, Err(StoreError::DeadlinePassed)), "{call:?}");
         }
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_renewal_does_not_count_over_the_withdrawal_of_a_store_that_is_closed() {
+        let times = WriteTimes::new(Arc::new(ManualClock::new(UnixMillis(1_000))));
+        let lease = Lease::new(FormatLevel::KINDS);
+        let under_way = lease.renewed_at(&times).unwrap();
+        lease.end();
+        let withdrawn = times.next();
+        assert!(under_way < withdrawn);
+        assert_eq!(lease.renewed_at(&times), None, "it begins after the end");
     }
 }

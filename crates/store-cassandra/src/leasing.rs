@@ -5,6 +5,7 @@ use std::time::Duration;
 use store::{Class, Deadline, StoreError, StoreResult, Strength, UnixMillis};
 use tokio::time::Instant;
 
+use crate::cassandra_store::closed;
 use crate::engine::Engine;
 use crate::failure::{Failure, readable};
 use crate::lease::{INTENT_KEY, lease_value};
@@ -34,11 +35,13 @@ impl Engine {
         renewed
     }
 
-    /// Writes the lease, and then checks that this program knows the store's level.
+    /// Writes the lease, and then checks that this program knows the store's level. Fails once the
+    /// store is closed.
     pub(crate) async fn renew_lease(&self) -> StoreResult<()> {
         // Taken before the request, so that the lease ends here no later than others see.
         let (began, until) = (Instant::now(), self.now().plus(LEASE));
-        self.put_lease(&lease_value(self.lease.newest, until, &self.lease.name), LEASE + TTL_MARGIN).await?;
+        let at = self.lease.renewed_at(&self.write_times).ok_or_else(closed)?;
+        self.put_lease(at, &lease_value(self.lease.newest, until, &self.lease.name), LEASE + TTL_MARGIN).await?;
         let intent = self.meta(INTENT_KEY).await?.and_then(|value| schema::level_of(&value));
         let format = self.meta(FORMAT_KEY).await?.unwrap_or_default();
         let level = schema::level_of(&format).filter(|level| *level <= self.lease.newest);
@@ -62,18 +65,17 @@ impl Engine {
     /// Withdraws the lease, so that it hinders no upgrade. If that fails, the lease ends by itself.
     pub(crate) async fn leave(&self) {
         let ended = lease_value(self.lease.newest, UnixMillis(0), &self.lease.name);
-        if let Err(error) = self.put_lease(&ended, TTL_MARGIN).await {
+        if let Err(error) = self.put_lease(self.write_times.next(), &ended, TTL_MARGIN).await {
             tracing::debug!(%error, "the lease of this server could not be withdrawn");
         }
     }
 
-    async fn put_lease(&self, value: &str, ttl: Duration) -> StoreResult<()> {
+    async fn put_lease(&self, at: i64, value: &str, ttl: Duration) -> StoreResult<()> {
         let ttl = i32::try_from(ttl.as_secs()).unwrap_or(i32::MAX);
         let row = vec![Parameter::Text(self.lease.key.clone()), Parameter::Text(value.to_owned()), Parameter::Int(ttl)];
         let bound = vec![(&self.statements.meta.put_for, row)];
-        let at = Some(self.write_times.next());
         let level = self.levels.write(Class::Description).consistency();
-        self.requests.write(Deadline::within(PATIENCE), level, at, bound).await.map_err(Failure::of_read)
+        self.requests.write(Deadline::within(PATIENCE), level, Some(at), bound).await.map_err(Failure::of_read)
     }
 
     async fn meta(&self, key: &str) -> StoreResult<Option<String>> {

@@ -21,8 +21,9 @@ const AT_ONCE: usize = 64;
 /// Ranges of [`store::Store::scan_many`] that are read at the same time.
 const SCANS_AT_ONCE: usize = 8;
 
-/// The greatest number of rows of a first page. At the largest values, that is 16 MiB.
-const FIRST_PAGE_ROWS_MAX: usize = 256;
+/// The greatest number of rows of a page. At the largest values, that is 16 MiB, which no budget
+/// counts: the next rows may be far larger than all before them.
+const PAGE_ROWS_MAX: usize = 256;
 
 /// A scan of few bytes asks first for as many rows as it has room for rows of so many bytes, and for
 /// so many at least: the next rows may be far larger than the last ones were.
@@ -32,7 +33,7 @@ const FIRST_PAGE_ROWS_MIN: usize = 16;
 /// Rows of a page of the partitions of one token. Usually there is one partition.
 const TOKEN_PAGE_ROWS: i32 = 16;
 
-/// A further page has at most this many times as many rows: their size is known by then.
+/// A further page has at most this many times as many rows.
 const PAGE_GROWTH: usize = 4;
 
 type CellsOfKey = (Option<Bytes>, Option<Bytes>, Option<Bytes>);
@@ -120,8 +121,8 @@ impl Engine {
                 }
             }
             if rows.rows_num() > 0 {
-                let left = scan.max_bytes.saturating_sub(page.bytes) / self.row_sizes.of(table, &scan).max(1);
-                rows_wanted = left.clamp(1, rows_wanted.saturating_mul(PAGE_GROWTH)) + 1;
+                let bytes_left = scan.max_bytes.saturating_sub(page.bytes);
+                rows_wanted = next_page_rows(rows_wanted, bytes_left, self.row_sizes.of(table, &scan));
             }
         }
     }
@@ -251,8 +252,15 @@ impl Engine {
 /// differ in size, and a second page costs more than a few unused rows.
 fn first_page_rows(scan: &Scan, row_bytes: usize) -> usize {
     let enough = scan.max_bytes / row_bytes.max(1);
-    let most = (scan.max_bytes / SMALL_ROW_BYTES).clamp(FIRST_PAGE_ROWS_MIN, FIRST_PAGE_ROWS_MAX);
+    let most = (scan.max_bytes / SMALL_ROW_BYTES).clamp(FIRST_PAGE_ROWS_MIN, PAGE_ROWS_MAX);
     (enough + enough / 4 + 2).min(most)
+}
+
+/// Rows to request for the next page if there is room for so many more bytes: as many as are
+/// expected to fit, and one more, which shows that the range goes on.
+fn next_page_rows(rows_before: usize, bytes_left: usize, row_bytes: usize) -> usize {
+    let enough = bytes_left / row_bytes.max(1);
+    (enough.clamp(1, rows_before.max(1).saturating_mul(PAGE_GROWTH)) + 1).min(PAGE_ROWS_MAX)
 }
 
 /// The first row of a partition.
@@ -351,5 +359,31 @@ impl SeenRow {
     pub(crate) fn of(table: Table, (sort, stamp, written_at): SeenCells) -> StoreResult<Self> {
         let written_at = written_at.ok_or_else(|| corrupt(table, "a row has no value"))?;
         Ok(Self { sort: Bytes::copy_from_slice(&sort), is_guarded: stamp.is_some(), written_at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::Limits;
+
+    use super::*;
+
+    #[test]
+    fn no_page_of_a_scan_can_be_much_larger_than_16_mib() {
+        let scan = Scan::prefix(Bytes::new(), 4 << 20);
+        // All rows so far are small, and the next ones may have any size.
+        let mut rows = first_page_rows(&scan, 100);
+        for _ in 0..10 {
+            assert!(rows * Limits::default().value_bytes <= 16 << 20, "{rows} rows");
+            rows = next_page_rows(rows, scan.max_bytes, 100);
+        }
+        assert_eq!(rows, PAGE_ROWS_MAX);
+    }
+
+    #[test]
+    fn a_further_page_has_the_rows_for_which_there_is_room() {
+        assert_eq!(next_page_rows(16, 4_000, 100), 41);
+        assert_eq!(next_page_rows(2, 1 << 20, 100), 9, "no more than four times as many as before");
+        assert_eq!(next_page_rows(16, 10, 100), 2, "the row that fills the page, and the one after it");
     }
 }

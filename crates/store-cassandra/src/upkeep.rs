@@ -41,7 +41,7 @@ pub(crate) fn begin(engine: &Arc<Engine>) {
     }
 }
 
-/// Does something every `period` until the engine is closed.
+/// Does something every `period` until the store is closed and the last call has ended.
 fn repeat(engine: &Arc<Engine>, period: Duration, act: fn(&Engine) -> BoxFuture<'_, ()>) {
     let engine = Arc::downgrade(engine);
     tokio::spawn(async move {
@@ -58,7 +58,10 @@ fn repeat(engine: &Arc<Engine>, period: Duration, act: fn(&Engine) -> BoxFuture<
 impl Engine {
     /// Renews the lease, and learns whether the level has risen, and whether the clock is right.
     async fn keep_lease(&self) {
-        if let Err(error) = self.renew().await {
+        // A store that is closed while calls are under way renews its lease no more.
+        if let Err(error) = self.renew().await
+            && !self.lease.is_ended()
+        {
             tracing::warn!(%error, "the lease of this server could not be renewed");
         }
     }
@@ -106,7 +109,8 @@ impl Engine {
 
     async fn read_time(&self, datacenter: &str) {
         let (deadline, statement) = (Deadline::within(PATIENCE), &self.statements.meta.get);
-        // A row that cannot be read shows as lag.
+        // If the row cannot be read, the last time that was seen grows old, and that shows as lag.
+        // Of a data center whose row was never seen, no lag is known.
         let key = (lag::key(datacenter),);
         let Ok(rows) = self.requests.rows(deadline, TIMES_LEVEL, statement, key).await else { return };
         let Ok(Some((time,))) = rows.maybe_first_row::<(String,)>() else { return };

@@ -21,6 +21,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::RwLock;
+use tokio::time::timeout_at;
 
 use crate::{
     Call, Class, Clock, ContentId, ContentStream, Deadline, FormatLevel, Health, Lane, NewRow, Outcome, Removal, Step,
@@ -81,16 +82,31 @@ pub async fn reason_at(store: &dyn Store, now: UnixMillis) -> StoreResult<Option
 
 /// The reason that is stored, even if its lease has ended; `None`: there is none.
 pub async fn reason(store: &dyn Store) -> StoreResult<Option<String>> {
-    let Some(row) = store.get(call(), Table::Work, &PARTITION, &REASON).await? else { return Ok(None) };
+    let row = store.get(call(), Table::Work, &PARTITION, &REASON).await?;
+    row.map_or(Ok(None), |row| reason_of(&row.value))
+}
+
+/// The reason that a value of the row says.
+fn reason_of(value: &Bytes) -> StoreResult<Option<String>> {
     let corrupt = |detail: String| StoreError::Corrupt { table: Table::Work, detail };
-    let reason = envelope::open(ValueKind::ReadOnly, &row.value).map_err(|error| corrupt(error.to_string()))?;
+    let reason = envelope::open(ValueKind::ReadOnly, value).map_err(|error| corrupt(error.to_string()))?;
     let reason = String::from_utf8(reason.to_vec()).map_err(|error| corrupt(error.to_string()))?;
     Ok(Some(reason).filter(|reason| *reason != ended()))
 }
 
+/// The reason that is stored once steps of the gate are applied: that of the last put, unless the
+/// row is removed after it.
+fn reason_after(steps: &[Step]) -> StoreResult<Option<String>> {
+    match steps.last() {
+        Some(Step::Put { rows, .. }) => rows.last().map_or(Ok(None), |row| reason_of(&row.value)),
+        _ => Ok(None),
+    }
+}
+
 /// Makes the store read-only, or writable again with `None`. If this process has a [`ReadOnlyGate`]
-/// over the store, no change is under way any more when this returns, except that a condemned
-/// content may still be deleted. Other processes notice at their next [`ReadOnlyGate::look`].
+/// over the store, no change is under way any more when this returns, except that what nobody can
+/// read any more may still be deleted. Other processes notice at their next
+/// [`ReadOnlyGate::look`].
 ///
 /// Errors: those of the store; [`StoreError::Unavailable`] also if something else is stored
 /// afterwards. Then somebody else has changed it at the same time, or a machine whose clock is
@@ -171,14 +187,51 @@ impl ReadOnlyGate {
     /// unknown. That is so for a lease too, since nobody knows what is stored when it ends.
     pub async fn close_until_known(&self) {
         let _none_is_under_way = self.under_way.write().await;
+        self.close_while_unknown();
+    }
+
+    /// The same. No change is under way.
+    fn close_while_unknown(&self) {
         let mut closed = self.closed.lock();
         if closed.as_ref().is_none_or(|reason| lease_of(reason).1.is_some()) {
             *closed = Some("it is not known whether it takes changes".to_owned());
         }
     }
 
-    async fn change<T>(&self, change: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
-        let _under_way = self.under_way.read().await;
+    /// Runs steps of the gate, and closes or opens it as the row then says. No other change is
+    /// under way.
+    async fn run_own(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
+        let said = reason_after(&steps);
+        let outcome = self.inner.run(call, steps).await;
+        match (reason(self.inner.as_ref()).await, outcome) {
+            (Ok(stored), outcome) => {
+                *self.closed.lock() = stored;
+                outcome
+            }
+            // Nothing was applied.
+            (Err(_), Err(error)) => Err(error),
+            // Others may have written the row too. The next look finds what counts.
+            (Err(error), Ok(_)) if self.inner.capabilities().is_shared => {
+                self.close_while_unknown();
+                Ok(Outcome::Unknown { reason: format!("the row that was written cannot be read: {error}") })
+            }
+            // Nobody else writes it, and nobody looks.
+            (Err(_), Ok(outcome)) => {
+                match said {
+                    Ok(None) if !outcome.is_applied() => {}
+                    Ok(said) => *self.closed.lock() = said,
+                    Err(_) => self.close_while_unknown(),
+                }
+                Ok(outcome)
+            }
+        }
+    }
+
+    /// Makes a change, unless the store is read-only. While the gate waits for a slow change in
+    /// order to close or to open, further ones wait behind it, until their deadlines.
+    async fn change<T>(&self, call: Call, change: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+        let waited = || StoreError::Overloaded("it is being decided whether the store takes changes".to_owned());
+        let _under_way = timeout_at(call.deadline.0, self.under_way.read()).await.map_err(|_| waited())?;
         self.check_open()?;
         change.await
     }
@@ -211,39 +264,39 @@ impl Wrapper for ReadOnlyGate {
         if is_of_the_gate(&steps) {
             // Waits for every change that is under way.
             let _none_is_under_way = self.under_way.write().await;
-            let outcome = self.inner.run(call, steps).await;
-            let reason = reason(self.inner.as_ref()).await?;
-            *self.closed.lock() = reason;
-            return outcome;
+            return self.run_own(call, steps).await;
         }
         if is_of_the_audit(&steps) {
             return self.inner.run(call, steps).await;
         }
-        self.change(self.inner.run(call, steps)).await
+        self.change(call, self.inner.run(call, steps)).await
     }
 
     async fn put_content_as(&self, call: Call, id: ContentId, owner: Bytes, content: ContentStream) -> StoreResult<()> {
         // An upload that began earlier may end later, however slow it is. Nothing names its
         // content, so it changes nothing.
-        self.change(async { Ok(()) }).await?;
+        self.change(call, async { Ok(()) }).await?;
         self.inner.put_content_as(call, id, owner, content).await
     }
 
     async fn condemn_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
-        self.change(self.inner.condemn_content(call, id)).await
+        self.change(call, self.inner.condemn_content(call, id)).await
     }
 
     async fn delete_content(&self, call: Call, id: ContentId) -> StoreResult<bool> {
         // A deletion that began earlier may end later, because that of a large content takes long.
         // Nobody can read what is condemned, so it changes nothing.
-        self.change(async { Ok(()) }).await?;
+        self.change(call, async { Ok(()) }).await?;
         self.inner.delete_content(call, id).await
     }
 
     async fn sweep(&self, call: Call) -> StoreResult<u64> {
-        match self.change(self.inner.sweep(call)).await {
+        // One that began earlier may end later, because it may take all of its time. Nobody can see
+        // what it deletes, so it changes nothing.
+        match self.change(call, async { Ok(()) }).await {
+            Ok(()) => self.inner.sweep(call).await,
             Err(StoreError::ReadOnly(_)) => Ok(0),
-            swept => swept,
+            Err(error) => Err(error),
         }
     }
 
@@ -259,5 +312,141 @@ impl Wrapper for ReadOnlyGate {
             health.refusing_writes.entry(Lane::Text).or_insert_with(|| format!("it is read-only: {reason}"));
         }
         health
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::task::JoinHandle;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::Capabilities;
+    use crate::faults::{Fault, Faults, Kind};
+    use crate::null::NullStore;
+
+    /// A bound against hanging, not a promise of speed.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    /// A gate over a store with faults.
+    async fn gated() -> (Arc<dyn Store>, Arc<Faults>) {
+        let faults = Arc::new(Faults::new(Arc::new(NullStore::new())));
+        let store: Arc<dyn Store> = Arc::new(ReadOnlyGate::new(faults.clone()).await.unwrap());
+        (store, faults)
+    }
+
+    fn of_the_gate() -> Vec<Step> {
+        let rows = vec![NewRow::new(REASON, envelope::seal(ValueKind::ReadOnly, b"it moves"))];
+        vec![Step::Put { table: Table::Work, partition: PARTITION, rows }]
+    }
+
+    fn change() -> Vec<Step> {
+        let rows = vec![NewRow::new("a", "v")];
+        vec![Step::Put { table: Table::Objects, partition: Bytes::from_static(b"p"), rows }]
+    }
+
+    fn running(store: &Arc<dyn Store>, steps: Vec<Step>) -> JoinHandle<StoreResult<Outcome>> {
+        let store = store.clone();
+        tokio::spawn(async move { store.run(call(), steps).await })
+    }
+
+    async fn until_a_call_is_delayed(faults: &Faults) {
+        let delayed = async {
+            while faults.delayed() == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, delayed).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_change_that_waits_for_the_gate_ends_by_its_deadline() {
+        let (store, faults) = gated().await;
+        faults.next(Kind::Run, Fault::Delay(LONG));
+        let slow = running(&store, change());
+        until_a_call_is_delayed(&faults).await;
+        let closing = running(&store, of_the_gate());
+        let refused = async {
+            loop {
+                // Until the gate waits for the slow change, others are made.
+                let short = Call::new(Class::Description, Deadline::within(Duration::from_millis(50)));
+                match store.run(short, change()).await {
+                    Ok(_) => tokio::task::yield_now().await,
+                    Err(error) => return error,
+                }
+            }
+        };
+        let refused = timeout(PATIENCE, refused).await.expect("it waits beyond its deadline");
+        assert!(matches!(refused, StoreError::Overloaded(_)), "{refused}");
+        slow.abort();
+        timeout(PATIENCE, closing).await.unwrap().unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_sweep_that_is_under_way_holds_up_no_change() {
+        let (store, faults) = gated().await;
+        faults.next(Kind::ChangeContent, Fault::Delay(LONG));
+        let sweep = tokio::spawn({
+            let store = store.clone();
+            async move { store.sweep(call()).await }
+        });
+        until_a_call_is_delayed(&faults).await;
+        let closing = running(&store, of_the_gate());
+        timeout(PATIENCE, closing).await.expect("it waits for the sweep").unwrap().unwrap();
+        sweep.abort();
+    }
+
+    /// A store that several processes may have open.
+    struct Shared(Arc<Faults>);
+
+    impl Wrapper for Shared {
+        fn inner(&self) -> &dyn Store {
+            self.0.as_ref()
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { is_shared: true, ..self.inner().capabilities() }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_gate_of_one_process_goes_by_what_it_has_written_if_that_cannot_be_read() {
+        let (store, faults) = gated().await;
+        let removed = || {
+            let rows = Removal::Rows(vec![REASON]);
+            vec![Step::Remove { table: Table::Work, partition: PARTITION, rows }]
+        };
+        for is_known in [true, false] {
+            if !is_known {
+                faults.next(Kind::Run, Fault::UnknownApplied);
+            }
+            faults.next(Kind::Read, Fault::Unavailable);
+            let closed = store.run(call(), of_the_gate()).await.unwrap();
+            assert_eq!(closed.is_applied(), is_known, "{closed:?}");
+            let refused = store.run(call(), change()).await;
+            assert!(matches!(&refused, Err(StoreError::ReadOnly(why)) if why == "it moves"), "{refused:?}");
+            faults.next(Kind::Read, Fault::Unavailable);
+            let opened = store.run(call(), removed()).await.unwrap();
+            assert!(opened.is_applied(), "{opened:?}");
+            store.run(call(), change()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_gate_of_a_shared_store_takes_no_changes_until_it_is_known_what_was_written() {
+        let faults = Arc::new(Faults::new(Arc::new(NullStore::new())));
+        let gate = Arc::new(ReadOnlyGate::new(Arc::new(Shared(faults.clone()))).await.unwrap());
+        let store: Arc<dyn Store> = gate.clone();
+        faults.next(Kind::Read, Fault::Unavailable);
+        let written = store.run(call(), of_the_gate()).await;
+        assert!(matches!(written, Ok(Outcome::Unknown { .. })), "{written:?}");
+        let refused = store.run(call(), change()).await;
+        assert!(matches!(refused, Err(StoreError::ReadOnly(_))), "{refused:?}");
+        // The null store has no such row.
+        gate.look().await.unwrap();
+        store.run(call(), change()).await.unwrap();
     }
 }

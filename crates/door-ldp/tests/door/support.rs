@@ -201,7 +201,7 @@ impl Fixture {
     /// The contents in the store, or their files if those are more: on the embedded engine an
     /// interrupted upload would be a file only.
     pub async fn contents(&self) -> usize {
-        let call = || Call::new(Class::Content, Deadline::within(Duration::from_secs(10)));
+        let call = || Call::new(Class::Content, Deadline::within(Duration::from_secs(60)));
         let store = self.library.store();
         let mut sealed = 0;
         for id in store.walk(call(), Table::Contents, None, 100).await.unwrap().partitions {
@@ -218,7 +218,7 @@ impl Fixture {
         let revision = self.library.repository.resource(&path).await.unwrap().body().description.revision;
         let partition = keys::version(&keys::resource_partition(&path), revision);
         let rows = Removal::Rows(vec![keys::description(revision, 0)]);
-        let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(10)));
+        let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(60)));
         let lost = Step::Remove { table: Table::Objects, partition, rows };
         assert!(matches!(self.library.store().run(call, vec![lost]).await.unwrap(), Outcome::Applied));
     }

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use budget::Share;
 use bytes::Bytes;
-use door_http::{BodyError, lines};
+use door_http::{BodyError, in_order, lines};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
 use futures::stream::{Stream, StreamExt};
@@ -164,7 +164,8 @@ fn change(door: Arc<Door>, line: Line, order: &mut Order) -> BoxFuture<'static, 
             let _ = before.await;
             deadline = Deadline::within(time_limit);
         }
-        let changed = door.apply(deadline, &id, &change, &conditions).await;
+        // An import goes through many records that nobody asks for.
+        let changed = door.apply(deadline, &id, &change, &conditions, false).await;
         drop(ends);
         door.note(changed.as_ref().map_or_else(HttpError::outcome, |_| Outcome::Answered), true, began);
         let answer = match changed {
@@ -191,24 +192,22 @@ fn each(door: Arc<Door>, asking: Asking, body: Body, answering: Answering) -> Re
     let answers = answers(door, Arc::new(asking), sent, answering);
     // It continues when the client leaves, and does not wait for it to read.
     tokio::spawn(async move {
-        let mut answers = std::pin::pin!(answers);
-        while let Some(answered) = answers.next().await {
-            if let Err(error) = output.write(answered).await {
-                return tracing::warn!(%error, "lines that wait for their client cannot be kept");
-            }
+        let to = &output;
+        if let Err(error) = in_order(answers, AT_ONCE, |answered| to.write(answered)).await {
+            return tracing::warn!(%error, "lines that wait for their client cannot be kept");
         }
         output.finish();
     });
     ([(header::CONTENT_TYPE, LINES)], Body::from_stream(response)).into_response()
 }
 
-/// The answers to lines, in their order. Each line is begun in that order too.
+/// What answers lines, in their order. Each line is begun in that order too.
 fn answers(
     door: Arc<Door>,
     asking: Arc<Asking>,
     sent: impl Stream<Item = Result<Bytes, BodyError>> + Send + 'static,
     answering: Answering,
-) -> impl Stream<Item = Answered> + Send + 'static {
+) -> impl Stream<Item = BoxFuture<'static, Answered>> + Send + 'static {
     let payer = door.clone();
     let paid = sent.then(move |text| {
         let (door, asking) = (payer.clone(), asking.clone());
@@ -218,11 +217,10 @@ fn answers(
         }
     });
     let mut order = Order::default();
-    let answered = paid.map(move |line| match line {
+    paid.map(move |line| match line {
         Ok(line) => (answering.answer)(door.clone(), line, &mut order),
         Err((began, error)) => ready(Answered::free(refused(&door, &error, answering.writes, began))).boxed(),
-    });
-    answered.buffered(AT_ONCE)
+    })
 }
 
 /// A line that has arrived. The wait for its memory is a part of its time.

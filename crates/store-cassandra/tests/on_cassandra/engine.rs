@@ -11,9 +11,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use scylla::client::session_builder::SessionBuilder;
 use store::suite::Subject;
 use store::{
-    Call, Class, Clock, ContentId, Deadline, Direction, Durability, Expect, Guard, Lane, ManualClock, NewRow, Outcome,
-    PlainValue, Removal, Row, Scan, Stamp, Step, Store, StoreError, StoreResult, SystemClock, Table, UnixMillis,
-    read_only,
+    Call, Class, Clock, ContentId, Deadline, Direction, Durability, Expect, Guard, Lane, ManualClock, Measured, NewRow,
+    Outcome, PlainValue, Removal, Row, Scan, Stamp, Step, Store, StoreError, StoreResult, SystemClock, Table,
+    UnixMillis, read_only,
 };
 use store_cassandra::testing::{fresh_options, shared_store};
 use store_cassandra::{CassandraOptions, CassandraStore, ClassLevels, Initialised, Level, Levels, Replication};
@@ -123,14 +123,14 @@ async fn each_row_is_written_at_the_level_of_its_own_class_in_any_list() {
     };
     let store = CassandraStore::open(CassandraOptions { levels, ..options }, Arc::new(SystemClock)).await.unwrap();
     for class in [Class::Description, Class::Content] {
-        let run = async |table: Table| {
-            let call = Call::new(class, Deadline::within(Duration::from_secs(5)));
+        let run = async |table: Table, seconds: u64| {
+            let call = Call::new(class, Deadline::within(Duration::from_secs(seconds)));
             let step = Step::Put { table, partition: PARTITION, rows: vec![NewRow::new("sort", "value")] };
             store.run(call, vec![step]).await
         };
-        let description = run(Table::Objects).await;
+        let description = run(Table::Objects, 60).await;
         assert!(matches!(description, Ok(Outcome::Applied)), "{class:?}: {description:?}");
-        let content = run(Table::Packs).await;
+        let content = run(Table::Packs, 5).await;
         assert!(!matches!(content, Ok(Outcome::Applied)), "{class:?}: page text is written at another level");
     }
 }
@@ -224,6 +224,35 @@ async fn a_content_of_several_parts_is_read_back_and_deleted_completely_also_aft
     assert!(store.delete_content(call(), id).await.unwrap());
     assert_eq!(parts().await, 0);
     assert_eq!(store.content_header(call(), id).await.unwrap(), None);
+}
+
+/// Very many such clients would otherwise hold up everybody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_do_not_go_on_reading_a_content_hold_no_place_among_the_requests() {
+    let Some(store) = shared_store(Arc::new(SystemClock)).await else { return };
+    let (len, begin) = (1_u64 << 20, 128_u64 << 10);
+    let content = stream::iter([Ok(Bytes::from(vec![7_u8; len as usize]))]).boxed();
+    let id = store.put_content(call(), "owner".into(), content).await.unwrap();
+    let mut reading = Vec::new();
+    for _ in 0..8 {
+        let mut content = store.read_content(call(), id, 0..len).await.unwrap().unwrap();
+        assert_eq!(content.next().await.unwrap().unwrap().len() as u64, begin);
+        reading.push(content);
+    }
+    let at_work = || {
+        let measures = store.measures().into_iter();
+        measures.filter(|measure| measure.family == "penates_cassandra_requests_at_work").map(|measure| measure.value)
+    };
+    assert_eq!(at_work().count(), 1);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while at_work().any(|requests| requests != Measured::Gauge(0.0)) {
+        assert!(Instant::now() < deadline, "requests keep their places");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for rest in reading {
+        let rest: Vec<Bytes> = rest.try_collect().await.unwrap();
+        assert_eq!(rest.iter().map(Bytes::len).sum::<usize>() as u64, len - begin);
+    }
 }
 
 /// A copy deletes what an interrupted one has left of a content, and then stores it under its id.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use budget::Pace;
 use bytes::Bytes;
@@ -10,10 +11,11 @@ use futures::StreamExt;
 use heads::{History, Keep, LibraryOptions, ObjectsError, ObjectsResult, RevisionId, keys};
 use library::Library;
 use repository::{BytesPlace, DamagedPart, NewKind, NewResource, Part, Update, Uploaded};
+use store::faults::{Faults, Rates};
 use store::{Call, Class, ContentId, Deadline, NewRow, Scan, Step, Table, ValueKind, envelope};
 
 use super::tree::{container, create, delete, path, update};
-use crate::support::{Fixture, faulty, fixture, fixture_with};
+use crate::support::{Fixture, ON_CASSANDRA, faulty, fixture, fixture_with, import, volume};
 
 const LEN: usize = 1_000_000;
 
@@ -275,4 +277,22 @@ async fn however_many_resources_there_are_a_page_holds_few_of_them() {
         }
     }
     assert!(pages >= 3 && found.is_superset(&wanted), "{pages} pages, {} resources", found.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_salvage_fails_if_a_resource_cannot_be_read_for_now_and_does_not_pass_over_it() {
+    if ON_CASSANDRA {
+        return;
+    }
+    let faulty = faulty().await;
+    import(&faulty.library, volume("t.a", &["text"])).await.unwrap();
+    create(&faulty.library, "a", "").await.unwrap();
+    let faults = Arc::new(Faults::new(faulty.store.clone()));
+    let library = Library::open(faults.clone(), faulty.clock.clone(), LibraryOptions::default()).await.unwrap();
+    // The volume is verified before the resources.
+    let failing = Rates { unavailable: 1.0, ..Rates::default() };
+    let failed = library.set_right(false, |_, _| faults.set_rates(0, failing)).await;
+    assert!(failed.as_ref().is_err_and(ObjectsError::is_passing), "{failed:?}");
+    faults.set_rates(0, Rates::default());
+    assert_eq!(library.set_right(false, |_, _| {}).await.unwrap().resources, 2);
 }
