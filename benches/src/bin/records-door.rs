@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use benches::machine::Machine;
 use benches::records_door::bench::{Bench, Settings};
+use benches::records_door::centers::Profile;
 use benches::records_door::subject::Kind;
 use benches::records_door::{centers, costs, expiring, exporting, fill, larger, mixes, over_time, peak};
 use benches::rig::figures::Figures;
@@ -45,6 +46,15 @@ struct Arguments {
     /// Look for the highest rate at which targets are met on Cassandra, in `mixes` and `centers`.
     #[arg(long)]
     highest: bool,
+    /// Nodes in each data center of `centers`. Each has a copy of everything.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
+    center_nodes: u8,
+    /// The consistency level of reads in `centers`.
+    #[arg(long, value_name = "LEVEL", default_value = "LOCAL_ONE")]
+    read_level: String,
+    /// The consistency level of writes in `centers`.
+    #[arg(long, value_name = "LEVEL", default_value = "LOCAL_QUORUM")]
+    write_level: String,
     /// Folder for stores, which are deleted [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
@@ -72,7 +82,8 @@ enum What {
     Mixes,
     /// Reads while records expire
     Expiring,
-    /// Reads while all records are exported, verified and copied, and as many are imported
+    /// Reads while all records are exported, verified and copied, as many are imported, and all are
+    /// replaced by an import
     Exporting,
     /// Reads and writes of records that take four times the memory of the server
     Larger,
@@ -119,6 +130,7 @@ fn main() -> Result<()> {
         repetitions: arguments.repetitions,
         seconds: arguments.seconds,
         highest: arguments.highest,
+        centers: Profile { nodes: arguments.center_nodes, read: arguments.read_level, write: arguments.write_level },
     };
     let temporary = tempfile::tempdir()?;
     let work = arguments.work.as_deref().unwrap_or(temporary.path());

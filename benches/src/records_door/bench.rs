@@ -7,9 +7,15 @@ use std::time::Duration;
 use anyhow::Result;
 use serde::Serialize;
 use tempfile::TempDir;
+use testbed::tally::times;
 
+use super::centers::Profile;
 use super::subject::{Kind, Subject};
+use crate::repository_door::sync;
 use crate::rig::penates::Penates;
+
+/// How long the disk alone is measured, unless a measurement under load is shorter.
+const SYNC_FOR: Duration = Duration::from_secs(1);
 
 /// The settings of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -28,6 +34,8 @@ pub struct Settings {
     pub seconds: f64,
     /// Whether `mixes` and `centers` look for the highest rate at which targets on Cassandra are met.
     pub highest: bool,
+    /// The data centers of `centers`.
+    pub centers: Profile,
 }
 
 impl fmt::Display for Settings {
@@ -59,6 +67,11 @@ impl Bench {
     /// How long a measurement under load lasts.
     pub fn duration(&self) -> Duration {
         Duration::from_secs_f64(self.settings.seconds)
+    }
+
+    /// How long the disk with the stores takes now to sync 4 KB, at p99 in milliseconds.
+    pub fn sync_p99_ms(&self) -> Result<f64> {
+        Ok(times(&sync::run(self.folder(), SYNC_FOR.min(self.duration()))?.latencies_us).p99_ms)
     }
 
     /// Penates itself.

@@ -2,20 +2,20 @@
 //! other. Operations have the deadline of those on one Cassandra node.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, ensure};
 use cluster::{Cluster, ClusterSpec, CommitlogSync, Settings, Shape};
 use hdrhistogram::Histogram;
 use redis::Connection;
+use serde::Serialize;
 use tempfile::TempDir;
 use testbed::results::Times;
 use testbed::tally::times;
 
 use super::bench::Bench;
 use super::fill::{fill, last_written};
-use super::mixes::{DEADLINE, GIVES_UP, Mix, holds_on_cassandra, report_on_cassandra, steps};
+use super::mixes::{DEADLINE, GIVES_UP, Mix, SYNC, holds_on_cassandra, report_on_cassandra, steps};
 use super::record::{self, Draw};
 use super::subject::{connect, serve};
 use crate::rig::figures::Figures;
@@ -42,6 +42,30 @@ const FILLED_WITHIN: Duration = Duration::from_secs(180);
 /// How long a server may take for each of the writes and looks of that way, in milliseconds.
 const LOOK_WITHIN_MS: u64 = 30_000;
 
+/// The nodes of each data center, and how its server asks them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Profile {
+    /// How many nodes there are. Each has a copy of everything.
+    pub nodes: u8,
+    /// The consistency level of reads.
+    pub read: String,
+    /// The consistency level of writes.
+    pub write: String,
+}
+
+impl Profile {
+    /// The settings of the server of a data center, and more.
+    fn settings(&self, center: usize, more: &[&str]) -> Vec<String> {
+        let settings = [
+            "records.mode=fast".to_owned(),
+            format!("cassandra.record_read={}", self.read),
+            format!("cassandra.record_write={}", self.write),
+            format!("cassandra.datacenter=dc{center}"),
+        ];
+        settings.into_iter().chain(more.iter().map(|setting| (*setting).to_owned())).collect()
+    }
+}
+
 /// What is measured at one rate.
 struct Loaded {
     /// In each data center.
@@ -54,13 +78,14 @@ struct Loaded {
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
     let folder = tempfile::Builder::new().prefix("centers-").tempdir_in(bench.folder())?;
-    let mut centers = Centers::start(bench.penates(), folder)?;
+    let mut centers = Centers::start(bench.penates(), bench.settings.centers.clone(), folder)?;
     let records = bench.settings.records;
     fill(centers.servers[0].address, records, None)?;
     wait_for_records(centers.servers[1].address, records)?;
     // Filling has more time than that.
     centers.restart(bench.penates(), &[DEADLINE])?;
     for _ in 0..bench.settings.repetitions {
+        figures.report(SYNC, "ms", bench.sync_p99_ms()?);
         let loaded = centers.load(bench, bench.settings.rate)?;
         for (center, arrivals) in loaded.arrivals.iter().enumerate() {
             report_on_cassandra(&mut figures, arrivals, |figure| format!("data center {}: {figure}", center + 1));
@@ -144,28 +169,30 @@ struct Server {
     _process: Process,
 }
 
-/// Two data centers of one node and one server each, in mode `fast`. Each has a copy of everything.
+/// Two data centers of some nodes and one server each, in mode `fast`.
 struct Centers {
     // Servers end before their nodes, and both before their folder is deleted.
     servers: Vec<Server>,
     /// The addresses of their stores.
     stores: Vec<String>,
+    profile: Profile,
     _nodes: Cluster,
     folder: TempDir,
 }
 
 impl Centers {
-    fn start(penates: &Penates, folder: TempDir) -> Result<Self> {
+    fn start(penates: &Penates, profile: Profile, folder: TempDir) -> Result<Self> {
         let settings = Settings { commitlog_sync: CommitlogSync::Batch, ..Settings::default() };
-        let shape = Shape { datacenters: 2, nodes_per_datacenter: 1 };
+        let shape = Shape { datacenters: 2, nodes_per_datacenter: profile.nodes };
         let nodes = Cluster::open(folder.path().join("nodes"), &ClusterSpec { settings, ..ClusterSpec::new(shape) })?;
         nodes.start_all()?;
-        let stores: Vec<String> =
-            nodes.contact_points().iter().map(|node| format!("cassandra://{node}/records")).collect();
+        // The nodes of a data center follow one another.
+        let stores: Vec<String> = nodes.contact_points().chunks(usize::from(profile.nodes)).map(store_at).collect();
         let of_first = ["--set", "cassandra.datacenter=dc1"];
-        let init = ["init", "--replication", "dc1=1,dc2=1", "--store", &stores[0]];
+        let copies = format!("dc1={0},dc2={0}", profile.nodes);
+        let init = ["init", "--replication", &copies, "--store", &stores[0]];
         penates.run([&init[..], &of_first].concat())?;
-        let mut centers = Self { servers: Vec::new(), stores, _nodes: nodes, folder };
+        let mut centers = Self { servers: Vec::new(), stores, profile, _nodes: nodes, folder };
         centers.restart(penates, &[])?;
         Ok(centers)
     }
@@ -174,7 +201,11 @@ impl Centers {
     fn restart(&mut self, penates: &Penates, more: &[&str]) -> Result<()> {
         self.servers.clear();
         for (center, store) in self.stores.iter().enumerate() {
-            self.servers.push(server(penates, center + 1, store, self.folder.path(), more)?);
+            let settings = self.profile.settings(center + 1, more);
+            let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+            let log = self.folder.path().join(format!("log{}", center + 1));
+            let (process, address, _) = serve(&settings, penates, store.as_ref(), &log)?;
+            self.servers.push(Server { address, _process: process });
         }
         Ok(())
     }
@@ -195,15 +226,28 @@ impl Centers {
     }
 }
 
-fn server(penates: &Penates, center: usize, store: &str, folder: &Path, more: &[&str]) -> Result<Server> {
-    let datacenter = format!("cassandra.datacenter=dc{center}");
-    let settings = [
-        "records.mode=fast",
-        "cassandra.record_read=LOCAL_ONE",
-        "cassandra.record_write=LOCAL_QUORUM",
-        datacenter.as_str(),
-    ];
-    let settings = [&settings[..], more].concat();
-    let (process, address, _) = serve(&settings, penates, store.as_ref(), &folder.join(format!("log{center}")))?;
-    Ok(Server { address, _process: process })
+/// The address of a store for a server that asks these nodes.
+fn store_at(nodes: &[SocketAddr]) -> String {
+    let hosts: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    format!("cassandra://{}/records", hosts.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_asks_the_nodes_of_its_data_center_at_the_levels_of_the_profile() {
+        let nodes = [3_u8, 4].map(|number| SocketAddr::from(([127, 0, 1, number], 9_042)));
+        assert_eq!(store_at(&nodes), "cassandra://127.0.1.3:9042,127.0.1.4:9042/records");
+        let profile = Profile { nodes: 2, read: "ONE".to_owned(), write: "TWO".to_owned() };
+        let expected = [
+            "records.mode=fast",
+            "cassandra.record_read=ONE",
+            "cassandra.record_write=TWO",
+            "cassandra.datacenter=dc2",
+            "records.deadline=10ms",
+        ];
+        assert_eq!(profile.settings(2, &[DEADLINE]), expected);
+    }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use super::bench::Bench;
 use super::fill::fill;
-use super::mixes::Mix;
+use super::mixes::{Mix, SYNC};
 use super::record::Draw;
 use super::subject::{Kind, Subject};
 use crate::rig::client::{Client, Request};
@@ -70,6 +70,8 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 
 /// What was measured of a server.
 struct Seen {
+    /// How long the disk alone takes, in milliseconds.
+    sync_ms: f64,
     rest: Arrivals<2>,
     busy: Arrivals<2>,
     /// Bytes on disk before anything expired, and at the end.
@@ -95,6 +97,8 @@ impl Seen {
     fn of(bench: &Bench, subject: &Subject, sweep_every: Duration, longer: u32) -> Result<Option<Self>> {
         let (rate, span, all) = (bench.settings.rate, bench.duration(), bench.settings.records);
         let kept = all / (EXPIRING + 1);
+        // Before the time of the records counts.
+        let sync_ms = bench.sync_p99_ms()?;
         let begun = Instant::now();
         fill(subject.address, kept, None)?;
         // Setting an expiry takes a second command. So writing all takes twice this time and more.
@@ -138,11 +142,12 @@ impl Seen {
         let left: u64 = redis::cmd("DBSIZE").query(&mut subject.connect()?).context("DBSIZE")?;
         let is_penates = subject.kind.is_penates();
         ensure!(!is_penates || left == kept, "{left} records are left in place of {kept}");
-        Ok(Some(Self { rest, busy, before, after, left, reclaimed }))
+        Ok(Some(Self { sync_ms, rest, busy, before, after, left, reclaimed }))
     }
 
     fn report(&self, figures: &mut Figures, kind: Kind) {
         let what = |figure: &str| format!("{kind}: {figure}");
+        figures.report(what(SYNC), "ms", self.sync_ms);
         for (of, name) in ["reads", "writes"].into_iter().enumerate() {
             let [rest_ms, busy_ms] = [&self.rest, &self.busy].map(|arrivals| arrivals.loads[of].times().p99_ms);
             figures.report(what(&format!("{name} p99 at rest")), "ms", rest_ms);

@@ -1,6 +1,6 @@
-//! Reads of popular records while all records are exported, verified or copied, and while as many
-//! others are imported, and after it: what such work reads and writes must not take the place of what
-//! others read.
+//! Reads of popular records while all records are exported, verified or copied, while as many
+//! others are imported, and while an import replaces all of them, and after it: what such work
+//! reads and writes must not take the place of what others read.
 
 use std::ffi::OsStr;
 use std::time::Instant;
@@ -33,14 +33,16 @@ enum Work {
     Copy,
     /// As many records as there are, with other ids.
     Import,
+    /// The records that are there and read, with other values.
+    Replace,
 }
 
 impl Work {
-    /// All that a server does. An import comes last, because it changes what is stored. Commands read
+    /// All that a server does. Imports come last, because they change what is stored. Commands read
     /// a store on Cassandra without its servers.
     fn all(kind: Kind) -> impl Iterator<Item = Self> {
-        let is_served = move |work: &Self| !kind.is_on_cassandra() || matches!(work, Self::Export | Self::Import);
-        [Self::Export, Self::Verify, Self::Copy, Self::Import].into_iter().filter(is_served)
+        let is_served = move |work: &Self| !kind.is_on_cassandra() || !matches!(work, Self::Verify | Self::Copy);
+        [Self::Export, Self::Verify, Self::Copy, Self::Import, Self::Replace].into_iter().filter(is_served)
     }
 
     /// Its name, and what it has done to records.
@@ -50,20 +52,37 @@ impl Work {
             Self::Verify => ("a verification", "verified"),
             Self::Copy => ("a copy", "copied"),
             Self::Import => ("an import", "imported"),
+            Self::Replace => ("a replacing import", "replaced"),
         }
     }
 
-    /// Does it, with values that are drawn from `seed`. Returns how many records in a second.
-    fn run(self, bench: &Bench, subject: &Subject, seed: u64) -> Result<f64> {
-        let (began, records) = (Instant::now(), bench.settings.records);
-        match self {
-            Self::Export => export(subject, records)?,
+    /// Does it, in a repetition that begins with so many records. Returns how many in a second.
+    fn run(self, bench: &Bench, subject: &Subject, stored: u64) -> Result<f64> {
+        let (began, filled) = (Instant::now(), bench.settings.records);
+        // The values are others than those of the filling and of earlier repetitions.
+        let seed = stored;
+        let records = match self {
+            Self::Export => {
+                export(subject, stored)?;
+                stored
+            }
             Self::Verify => {
                 bench.penates().run([OsStr::new("verify"), OsStr::new("--store"), &subject.store()?])?;
+                stored
             }
-            Self::Copy => copy(bench, subject)?,
-            Self::Import => import(subject, records, seed)?,
-        }
+            Self::Copy => {
+                copy(bench, subject)?;
+                stored
+            }
+            Self::Import => {
+                import(subject, filled, |number| imported_id(stored + number), seed)?;
+                filled
+            }
+            Self::Replace => {
+                import(subject, filled, record::id, seed)?;
+                filled
+            }
+        };
         Ok(records as f64 / began.elapsed().as_secs_f64())
     }
 }
@@ -90,11 +109,11 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
 /// Reads before, during and after such work.
 fn measure(bench: &Bench, subject: &Subject, work: Work, repetition: u64, figures: &mut Figures) -> Result<()> {
     let (kind, (name, done)) = (subject.kind, work.names());
-    // Other values than those of earlier repetitions and of the filling.
-    let seed = (1 + repetition) * bench.settings.records;
+    // Each repetition imports as many as there were at first.
+    let stored = (1 + repetition) * bench.settings.records;
     let (before, before_us) = reads(bench, subject)?;
     let (per_s, during) = std::thread::scope(|scope| {
-        let working = scope.spawn(|| work.run(bench, subject, seed));
+        let working = scope.spawn(|| work.run(bench, subject, stored));
         let during = reads(bench, subject);
         let per_s = working.join().map_err(|_| anyhow!("{name} panicked"))??;
         anyhow::Ok((per_s, during?.0))
@@ -126,7 +145,7 @@ fn reads(bench: &Bench, subject: &Subject) -> Result<(Arrivals<2>, f64)> {
     Ok((arrivals, each_us))
 }
 
-/// Exports all records: at least those of the filling.
+/// Exports all records, which are at least so many.
 fn export(subject: &Subject, records: u64) -> Result<()> {
     let http = subject.http.context("a server without HTTP")?;
     let (mut lines, request) = (0_u64, Request::get("/records/?values=true"));
@@ -149,12 +168,12 @@ fn copy(bench: &Bench, subject: &Subject) -> Result<()> {
     Ok(())
 }
 
-/// Imports records.
-fn import(subject: &Subject, records: u64, seed: u64) -> Result<()> {
+/// Imports records with these ids.
+fn import(subject: &Subject, records: u64, id: impl Fn(u64) -> String, seed: u64) -> Result<()> {
     let mut client = Client::connect(subject.http.context("a server without HTTP")?)?;
     for first in (0..records).step_by(usize::try_from(IMPORTED_AT_ONCE)?) {
         let numbers = first..records.min(first + IMPORTED_AT_ONCE);
-        let lines: String = numbers.map(|number| line(number, seed)).collect();
+        let lines: String = numbers.map(|number| line(&id(number), seed + number)).collect();
         let request = Request::sending("POST", "/records:batchWrite", "application/x-ndjson", lines.as_bytes());
         let (_, answers) = client.text(&request)?;
         let is_done = |answer: &str| {
@@ -168,12 +187,17 @@ fn import(subject: &Subject, records: u64, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// A line that writes a record.
-fn line(number: u64, seed: u64) -> String {
-    let mut random = record::random(seed + number);
+/// The id of a record that no filling has.
+fn imported_id(number: u64) -> String {
+    format!("imported:{}", number + 1)
+}
+
+/// A line that writes a record with values that are drawn from `seed`.
+fn line(id: &str, seed: u64) -> String {
+    let mut random = record::random(seed);
     let attributes = record::ATTRIBUTES.map(|name| (name.to_owned(), Value::from(record::value(&mut random))));
     let attributes: Map<String, Value> = attributes.into_iter().collect();
-    format!("{}\n", json!({ "id": format!("imported:{}", number + 1), "attributes": attributes }))
+    format!("{}\n", json!({ "id": id, "attributes": attributes }))
 }
 
 #[cfg(test)]
@@ -183,7 +207,7 @@ mod tests {
 
     #[test]
     fn what_is_imported_are_whole_records_with_other_values_in_each_repetition() {
-        let [first, second] = [10, 20].map(|seed| line(3, seed));
+        let [first, second] = [10, 20].map(|seed| line(&imported_id(3), seed));
         assert!(first != second && first.ends_with('\n') && first.lines().count() == 1);
         let record: Value = serde_json::from_str(&first).unwrap();
         assert_eq!(record["id"], "imported:4");
@@ -194,7 +218,8 @@ mod tests {
 
     #[test]
     fn a_store_on_cassandra_is_not_read_through_its_server_by_commands() {
-        assert_eq!(Work::all(Kind::Penates).count(), 4);
-        assert_eq!(Work::all(Kind::PenatesCassandraFast).collect::<Vec<_>>(), [Work::Export, Work::Import]);
+        assert_eq!(Work::all(Kind::Penates).count(), 5);
+        let on_cassandra: Vec<_> = Work::all(Kind::PenatesCassandraFast).collect();
+        assert_eq!(on_cassandra, [Work::Export, Work::Import, Work::Replace]);
     }
 }

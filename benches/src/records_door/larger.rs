@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use super::bench::Bench;
 use super::fill::fill;
-use super::mixes::{Mix, report_all};
+use super::mixes::{Mix, SYNC, report_all};
 use super::record::Draw;
 use super::subject::{Kind, Subject, serve};
 use crate::rig::figures::Figures;
@@ -55,12 +55,14 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             for draw in [Draw::Uniform, Draw::Zipf] {
                 for reads in MIXES {
                     let mix = Mix { reads, draw, records: bench.settings.records };
+                    let sync_ms = bench.sync_p99_ms()?;
                     let before = process.usage()?;
                     let arrivals = mix.run(address, bench.settings.rate, bench.duration())?;
                     // Linux ends a server that needs more.
                     process.check_runs()?;
                     let read = process.usage()?.since(before).read_bytes();
                     let what = |figure: &str| format!("{kind}: {} {figure}", mix.name());
+                    figures.report(what(SYNC), "ms", sync_ms);
                     for (of, load) in arrivals.loads.iter().enumerate() {
                         let (name, late) = (["reads", "writes"][of], 100.0 * arrivals.late_share(of, LATE_MS));
                         figures.report(what(&format!("{name} p99")), "ms", load.times().p99_ms);

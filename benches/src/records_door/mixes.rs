@@ -5,13 +5,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
-use testbed::tally::times;
 
 use super::bench::Bench;
 use super::fill::fill;
 use super::record::Draw;
 use super::subject::{Kind, Subject};
-use crate::repository_door::sync;
 use crate::rig::figures::{Figures, Goal};
 use crate::rig::open_loop::{Arrivals, PATIENCE, Pace, open_mix};
 use crate::rig::steps::Steps;
@@ -31,6 +29,9 @@ const READ_P999_MS: f64 = 5.0;
 const CASSANDRA_MEAN_MS: f64 = 3.0;
 const CASSANDRA_P99_MS: f64 = 10.0;
 const CASSANDRA_LATE: f64 = 1.0;
+
+/// The name of the time that the disk alone takes.
+pub const SYNC: &str = "p99 of a sync of the disk";
 
 /// The deadline of operations on Cassandra.
 pub const DEADLINE: &str = "records.deadline=10ms";
@@ -69,8 +70,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         };
         for _ in 0..bench.settings.repetitions {
             for mix in Mix::all(bench.settings.records) {
-                let synced = sync::run(bench.folder(), Duration::from_secs(1))?;
-                let sync_ms = times(&synced.latencies_us).p99_ms;
+                let sync_ms = bench.sync_p99_ms()?;
                 let arrivals = mix.run_within(subject.address, bench.settings.rate, bench.duration(), timeout)?;
                 mix.report(&mut figures, kind, &arrivals, sync_ms);
             }
@@ -148,6 +148,7 @@ impl Mix {
 
     fn report(self, figures: &mut Figures, kind: Kind, arrivals: &Arrivals<2>, sync_ms: f64) {
         let what = |figure: &str| format!("{kind}: {} {figure}", self.name());
+        figures.report(what(SYNC), "ms", sync_ms);
         if kind.is_on_cassandra() {
             report_on_cassandra(figures, arrivals, what);
             return;
@@ -161,7 +162,6 @@ impl Mix {
         bound("reads p99.9", of_reads.times().p999_ms, READ_P999_MS);
         // The bound of each run is its own, so the ratio is what has a target.
         let (write_ms, most_ms) = (of_writes.times().p99_ms, WRITE_P99_MS + SYNCS * sync_ms);
-        figures.report(what("p99 of a sync of the disk"), "ms", sync_ms);
         figures.report(what("writes p99"), "ms", write_ms);
         if kind.is_penates() {
             let share = write_ms / most_ms;

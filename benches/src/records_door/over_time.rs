@@ -14,7 +14,7 @@ use testbed::samples::Marked;
 use super::bench::Bench;
 use super::fill::fill;
 use super::marks::{COMPACTION, FLUSH, Marks};
-use super::mixes::Mix;
+use super::mixes::{Mix, SYNC};
 use super::record::Draw;
 use super::subject::{Kind, Subject};
 use crate::rig::figures::Figures;
@@ -56,6 +56,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
         if let Some(bytes) = limited.memory_bytes {
             figures.report(format!("{kind}: memory"), "MB", bytes as f64 / 1e6);
         }
+        figures.report(format!("{kind}: {SYNC}"), "ms", bench.sync_p99_ms()?);
         let course = Course::of(bench, &limited.subject)?;
         limited.subject.process.check_runs()?;
         course.report(&mut figures, kind);

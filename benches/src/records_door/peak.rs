@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::bench::Bench;
 use super::fill::fill_named;
+use super::mixes::SYNC;
 use super::record::{ATTRIBUTES, VALUE_BYTES};
 use super::subject::{Kind, Subject};
 use crate::rig::figures::{Figures, Goal};
@@ -37,6 +38,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let Some(subject) = bench.start(kind)? else { continue };
             fill_named(subject.address, records, id, None)?;
             subject.process.settle()?;
+            figures.report(format!("{kind}: {SYNC}"), "ms", bench.sync_p99_ms()?);
             for connections in bench.settings.connections.clone() {
                 for pipeline in PIPELINES {
                     let load = Load { connections, pipeline, records };

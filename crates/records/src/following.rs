@@ -25,6 +25,7 @@ impl Records {
         &self,
         deadline: Deadline,
         id: &Bytes,
+        counts: bool,
         mut change: impl FnMut(&mut [Draft]) -> T,
     ) -> Result<T, RecordsError> {
         while !deadline.passed() {
@@ -32,7 +33,7 @@ impl Records {
             let left = turn.left(deadline, id).await?;
             let before = match &left {
                 Some(left) => left.clone(),
-                None => self.stored(deadline, id).await?,
+                None => self.stored(deadline, id, counts).await?,
             };
             let record = before.as_ref().map(|value| decoded(&value.value)).transpose()?;
             let mut draft = [Draft::new(record, self.now())];
@@ -57,10 +58,12 @@ impl Records {
         Err(StoreError::DeadlinePassed.into())
     }
 
-    /// What is stored of a record.
-    async fn stored(&self, deadline: Deadline, id: &Bytes) -> Result<Option<PlainValue>, RecordsError> {
+    /// What is stored of a record. `counts` says whether that is asking for it.
+    async fn stored(&self, deadline: Deadline, id: &Bytes, counts: bool) -> Result<Option<PlainValue>, RecordsError> {
         let row = by(deadline, self.store.get(call(deadline), Table::Records, id, &ROW)).await?;
-        self.count(id, row.as_ref());
+        if counts {
+            self.count(id, row.as_ref());
+        }
         Ok(row.as_ref().map(PlainValue::of))
     }
 

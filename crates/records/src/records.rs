@@ -307,14 +307,36 @@ impl Records {
         ids: &[Bytes],
         change: impl FnMut(&mut [Draft]) -> T,
     ) -> Result<T, RecordsError> {
+        self.change_counted(deadline, ids, true, change).await
+    }
+
+    /// The same for a caller that goes through many records, such as an import. It does not count
+    /// as asking for them.
+    pub async fn change_listed<T>(
+        &self,
+        deadline: Deadline,
+        ids: &[Bytes],
+        change: impl FnMut(&mut [Draft]) -> T,
+    ) -> Result<T, RecordsError> {
+        self.change_counted(deadline, ids, false, change).await
+    }
+
+    /// `counts` says whether that is asking for the records.
+    async fn change_counted<T>(
+        &self,
+        deadline: Deadline,
+        ids: &[Bytes],
+        counts: bool,
+        change: impl FnMut(&mut [Draft]) -> T,
+    ) -> Result<T, RecordsError> {
         self.check_change(ids)?;
         if let [id] = ids
             && self.changes_several_at_once()
         {
-            return self.change_following(deadline, id, change).await;
+            return self.change_following(deadline, id, counts, change).await;
         }
         let turns = self.turns(deadline, ids).await?;
-        self.change_in_turn(deadline, turns, ids, change).await
+        self.change_holding(deadline, turns, ids, counts, change).await
     }
 
     fn check_change(&self, ids: &[Bytes]) -> Result<(), RecordsError> {
@@ -324,15 +346,27 @@ impl Records {
         ids.iter().try_for_each(check_id)
     }
 
-    /// The same, with the turns of these ids.
+    /// As [`Records::change`], with the turns of these ids.
     pub async fn change_in_turn<T>(
         &self,
         deadline: Deadline,
         turns: Turns,
         ids: &[Bytes],
-        mut change: impl FnMut(&mut [Draft]) -> T,
+        change: impl FnMut(&mut [Draft]) -> T,
     ) -> Result<T, RecordsError> {
         self.check_change(ids)?;
+        self.change_holding(deadline, turns, ids, true, change).await
+    }
+
+    /// As [`Records::change_counted`], with the turns of these ids, which were checked.
+    async fn change_holding<T>(
+        &self,
+        deadline: Deadline,
+        turns: Turns,
+        ids: &[Bytes],
+        counts: bool,
+        mut change: impl FnMut(&mut [Draft]) -> T,
+    ) -> Result<T, RecordsError> {
         self.mode.check(deadline).await?;
         let turns = Arc::new(turns);
         if let (Mode::Fast, [id]) = (self.mode(), ids) {
@@ -342,7 +376,9 @@ impl Records {
             return applied(outcome).map(|()| answer);
         }
         let mut rows = self.rows(call(deadline), ids).await?;
-        self.count_found(ids, &rows);
+        if counts {
+            self.count_found(ids, &rows);
+        }
         // A write compares with what is stored, and a change that writes nothing does not.
         let mut are_current = !self.is_shared;
         while !deadline.passed() {

@@ -270,7 +270,7 @@ async fn changing(
     let changed = async {
         let Id(id) = id?;
         let (change, _held) = read(deadline).await?;
-        door.apply(deadline, &id, &change, headers).await
+        door.apply(deadline, &id, &change, headers, true).await
     };
     let changed = changed.await;
     door.note(changed.as_ref().map_or_else(HttpError::outcome, |_| Outcome::Answered), true, asking.began);
@@ -286,13 +286,15 @@ async fn changing(
 }
 
 impl Door {
-    /// Changes a record, if the conditions in `headers` hold.
+    /// Changes a record, if the conditions in `headers` hold. `counts` says whether that is asking
+    /// for the record.
     pub(super) async fn apply(
         &self,
         deadline: Deadline,
         id: &Bytes,
         change: &Change,
         headers: &HeaderMap,
+        counts: bool,
     ) -> Result<Changed, HttpError> {
         let _place = self.admission.places(1, deadline).await?;
         if self.records.mode() == Mode::Fast {
@@ -302,7 +304,11 @@ impl Door {
             [draft] => change.apply(draft, headers),
             _ => Err(HttpError::Absent),
         };
-        self.records.change(deadline, std::slice::from_ref(id), apply).await?
+        let ids = std::slice::from_ref(id);
+        match counts {
+            true => self.records.change(deadline, ids, apply).await?,
+            false => self.records.change_listed(deadline, ids, apply).await?,
+        }
     }
 }
 

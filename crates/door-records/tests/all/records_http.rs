@@ -285,6 +285,22 @@ async fn many_records_are_written_and_read_line_by_line_in_their_order(subject: 
     assert_eq!(get(&other, "/records/r1").await.etag(), get(&router, "/records/r1").await.etag());
 }
 
+/// An import that is repeated would otherwise replace what the server remembers of its clients.
+#[tokio::test]
+async fn lines_that_change_records_do_not_count_as_asking_for_them() {
+    let subject = Subject::remembering().await;
+    let router = subject.router();
+    let lines: String = (0..50).map(|n| format!("{}\n", json!({"id": format!("user:{n}"), "text": "1"}))).collect();
+    let patch_all: String = (0..50).map(|n| format!("{}\n", json!({"id": format!("user:{n}"), "patch": {}}))).collect();
+    for body in [&lines, &lines, &lines, &patch_all] {
+        let written = send(&router, Method::POST, "/records:batchWrite", &[], body.clone()).await.lines();
+        assert_eq!(written.len(), 50);
+    }
+    assert_eq!(subject.records.hottest(), Vec::<Bytes>::new());
+    put(&router, "/records/user:7", json!("2")).await;
+    assert_eq!(subject.records.hottest(), [Bytes::from_static(b"user:7")]);
+}
+
 /// Each line that waits for its write would be refused with the first one, and begin again behind
 /// later lines.
 #[tokio::test]
