@@ -17,7 +17,7 @@ use lab::catalogue::{self, find};
 use lab::checks::settings_in_force;
 use lab::execute::execute;
 use lab::factor::{Applied, Factor, Setting};
-use lab::node::Node;
+use lab::node::{InForce, Node, in_force};
 use lab::plan::{Plan, Restart};
 use lab::recommend::recommend;
 use lab::rig::{Rig, RigError, THROTTLE};
@@ -447,9 +447,9 @@ async fn a_node_starts_with_a_file_that_was_changed(folder: &Path) {
     start.args(&command[1..]).process_group(0).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
     let mut started = Started(start.spawn().unwrap());
     let deadline = Instant::now() + Duration::from_secs(300);
-    let settings = loop {
-        if let Some(settings) = settings_of(cql).await {
-            break settings;
+    let InForce { versions, settings } = loop {
+        if let Ok(said) = in_force(cql).await {
+            break said;
         }
         let log = || std::fs::read_to_string(folder.join("changed.log")).unwrap();
         assert!(started.0.try_wait().unwrap().is_none() && Instant::now() < deadline, "{}", log());
@@ -458,15 +458,7 @@ async fn a_node_starts_with_a_file_that_was_changed(folder: &Path) {
     let of = |name: &str| settings[name].as_str();
     assert_eq!([of("compaction_throughput"), of("concurrent_reads")], ["32MiB/s", "17"]);
     assert_eq!([of("commitlog_sync_period"), of("auto_bootstrap")], ["3000ms", "true"]);
-}
-
-/// All settings of a node, if it answers.
-async fn settings_of(cql: SocketAddr) -> Option<BTreeMap<String, String>> {
-    let session = SessionBuilder::new().known_node_addr(cql).build().await.ok()?;
-    let rows = session.query_unpaged("SELECT name, value FROM system_views.settings", ()).await.ok()?;
-    let rows = rows.into_rows_result().ok()?;
-    let rows = rows.rows::<(String, Option<String>)>().ok()?;
-    Some(rows.flatten().filter_map(|(name, value)| Some((name, value?))).collect())
+    assert!(versions["cassandra"].starts_with("5.") && !versions["java"].is_empty(), "{versions:?}");
 }
 
 async fn a_node_that_has_ended_is_started_again(node: &mut Node, folder: &Path) {

@@ -149,6 +149,7 @@ fn tally(seconds: &[Second], share: f64) -> Tally {
         sent: sum(|second| second.sent),
         late: 0,
         done,
+        conflicts: 0,
         refused: sum(|second| second.refused),
         failed: sum(|second| second.failed + second.timed_out),
         dropped: 0,
@@ -280,6 +281,7 @@ fn main() {
             source: None,
         }],
         ceiling: Some(Ceiling { run: "2026-01-14T09-30-00Z get".to_owned(), rate: 41_000.0, workers: 2 }),
+        files: &[],
     };
     println!("{}", page(&inputs));
 }

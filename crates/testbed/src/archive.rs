@@ -106,6 +106,7 @@ pub(crate) const UNFINISHED: &str = ".unfinished";
 pub struct RunWriter {
     bag: BagWriter,
     place: PathBuf,
+    files: Vec<String>,
     /// After the bag, whose files are closed then.
     _unfinished: Unfinished,
 }
@@ -130,7 +131,12 @@ impl RunWriter {
         let place = archive.join(id);
         let bag = BagWriter::create(&place)?;
         let unfinished = Unfinished(bag.folder().to_owned());
-        Ok(Self { bag, place, _unfinished: unfinished })
+        Ok(Self { bag, place, files: Vec::new(), _unfinished: unfinished })
+    }
+
+    /// The names of the files that were added.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(String::as_str)
     }
 
     /// Adds a file with this content.
@@ -140,7 +146,9 @@ impl RunWriter {
     pub fn add(&mut self, name: &str, content: &[u8]) -> Result<(), ArchiveError> {
         let mut file = self.bag.file_at(name)?;
         file.write(content)?;
-        Ok(self.bag.finish_file(file)?)
+        self.bag.finish_file(file)?;
+        self.files.push(name.to_owned());
+        Ok(())
     }
 
     /// Adds a file as JSON.
@@ -165,10 +173,13 @@ impl RunWriter {
         let mut file = self.bag.file_at(name)?;
         loop {
             match from.read(&mut piece).map_err(failed)? {
-                0 => return Ok(self.bag.finish_file(file)?),
+                0 => break,
                 len => file.write(&piece[..len])?,
             }
         }
+        self.bag.finish_file(file)?;
+        self.files.push(name.to_owned());
+        Ok(())
     }
 
     /// Finishes the run. Returns its folder.

@@ -195,6 +195,7 @@ impl Coordinator<'_> {
             }
         });
         let mut all = try_join_all(connecting).await?;
+        before::ask_what_others_use(&mut all).await?;
         let workers: Vec<_> = all.iter().map(|connected| connected.record.clone()).collect();
         let machines: Vec<_> = all.iter().map(|connected| connected.machine.clone()).collect();
         let objections = (self.objections)(&workers, &machines);

@@ -59,6 +59,8 @@ pub struct Event {
 pub enum Outcome {
     /// As its step wants it.
     Done,
+    /// Another user was first, which its step allows. Such a request is done, too.
+    Conflict,
     /// Refused, because the server has too much to do: 503, or `-OVERLOADED` over the Redis protocol.
     Refused,
     /// No answer in time.
@@ -73,10 +75,16 @@ pub enum Outcome {
 pub const OF_GENERATOR: &str = "generator: ";
 
 impl Outcome {
+    /// Whether the answer is one that its step allows.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Done | Self::Conflict)
+    }
+
     /// As it is written.
     pub fn text(&self) -> &str {
         match self {
             Self::Done => "done",
+            Self::Conflict => "conflict",
             Self::Refused => "refused",
             Self::TimeOut => "time-out",
             Self::Dropped => "dropped",
@@ -87,6 +95,7 @@ impl Outcome {
     fn parse(text: &str) -> Self {
         match text {
             "done" => Self::Done,
+            "conflict" => Self::Conflict,
             "refused" => Self::Refused,
             "time-out" => Self::TimeOut,
             "dropped" => Self::Dropped,
@@ -254,7 +263,7 @@ mod tests {
 
     #[test]
     fn events_are_read_as_they_were_written() {
-        let outcomes = [Outcome::Done, Outcome::Refused, Outcome::TimeOut, Outcome::Dropped];
+        let outcomes = [Outcome::Done, Outcome::Conflict, Outcome::Refused, Outcome::TimeOut, Outcome::Dropped];
         let mut events: Vec<_> = outcomes.into_iter().map(event).collect();
         events.push(event(Outcome::Failed("check: header location".to_owned())));
         let mut writer = EventWriter::new(Vec::new(), names()).unwrap();

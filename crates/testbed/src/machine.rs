@@ -7,14 +7,14 @@ pub use limits::of_process as limits_of_process;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use procfs::{CpuInfo, Current, Meminfo};
 use sha2::{Digest, Sha256};
 
 use crate::monitor::device::Volume;
-use crate::record::{Machine, Program};
+use crate::record::{Machine, ProcessRecord, Program};
 
 const MACHINE_ID: &str = "/etc/machine-id";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -86,6 +86,23 @@ impl Program {
     pub fn of_file(name: &str, version: &str, path: &Path) -> io::Result<Self> {
         let sha256 = Some(sha256_of_file(path)?);
         Ok(Self { name: name.to_owned(), version: version.to_owned(), sha256, ..Self::default() })
+    }
+}
+
+impl ProcessRecord {
+    /// What a process of this machine shows. Its program can be read by its own user and by root.
+    pub fn find(pid: u32) -> Self {
+        let exe = PathBuf::from(format!("/proc/{pid}/exe"));
+        let file = fs::read_link(&exe).unwrap_or_default();
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = words.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+        let words: Vec<_> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        Self {
+            pid,
+            name: file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            sha256: sha256_of_file(&exe).ok(),
+            command: (!words.is_empty()).then_some(words),
+        }
     }
 }
 

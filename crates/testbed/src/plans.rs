@@ -46,6 +46,15 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_of_records_in_a_closed_loop_has_500_clients_of_which_a_tenth_writes() {
+        for name in ["records-clients-90-10", "records-http-90-10"] {
+            let plan = Plan::parse(super::text(name).unwrap()).unwrap();
+            assert_eq!(plan.load.closed_users(plan.workers), 500, "{name}");
+            assert_eq!(plan.scenarios.iter().map(|of| of.share).collect::<Vec<_>>(), [90.0, 10.0], "{name}");
+        }
+    }
+
+    #[test]
     fn the_plan_of_the_study_has_its_numbers() {
         let plan = Plan::parse(super::text("ingest").unwrap()).unwrap();
         assert_eq!(plan.load.arrivals(0, plan.workers, plan.seed).count(), 2_000);

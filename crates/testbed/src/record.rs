@@ -198,6 +198,22 @@ pub struct MonitorRecord {
     /// What it could not sample, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_sampled: Vec<String>,
+    /// The processes of the candidate that it watches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessRecord>,
+}
+
+/// A process of a candidate that the testbed has not started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessRecord {
+    /// Its id.
+    pub pid: u32,
+    /// The name of its program's file; empty if that may not be read.
+    pub name: String,
+    /// SHA-256 of that file; `None` if it may not be read.
+    pub sha256: Option<String>,
+    /// Its command line; `None` if it has ended.
+    pub command: Option<Vec<String>>,
 }
 
 /// A machine, as it describes itself.
@@ -248,6 +264,9 @@ impl Machine {
         if self.is_container.is_none() {
             missing.push(format!("whether the machine of {who} is a container"));
         }
+        if self.busy_before.is_none() {
+            missing.push(format!("the processors that others used on the machine of {who} before the run"));
+        }
         missing
     }
 }
@@ -284,6 +303,7 @@ mod tests {
             "the clock source of the machine of worker 3",
             "the limits of the machine of worker 3",
             "whether the machine of worker 3 is a container",
+            "the processors that others used on the machine of worker 3 before the run",
         ];
         assert_eq!(Machine::default().missing("worker 3"), wanted);
     }
@@ -316,6 +336,7 @@ mod tests {
             clock_source: known("tsc"),
             limits: vec![("open files".to_owned(), "1024".to_owned())],
             is_container: Some(false),
+            busy_before: Some(0.0),
             ..Machine::default()
         };
         assert!(whole.missing("the testbed").is_empty());
@@ -325,11 +346,13 @@ mod tests {
             without,
             ["the processor of the machine of the testbed", "the clock source of the machine of the testbed"]
         );
-        let without = missing(Machine { limits: Vec::new(), is_container: None, ..whole });
+        let without = missing(Machine { limits: Vec::new(), is_container: None, ..whole.clone() });
         assert_eq!(
             without,
             ["the limits of the machine of the testbed", "whether the machine of the testbed is a container"]
         );
+        let without = missing(Machine { busy_before: None, ..whole });
+        assert_eq!(without, ["the processors that others used on the machine of the testbed before the run"]);
     }
 
     #[test]

@@ -50,6 +50,9 @@ pub struct Tally {
     pub late: u64,
     /// Requests that were answered as the checks of their steps want it.
     pub done: u64,
+    /// Those of them that met a conflict with another user, which their steps allow; 0 in results of older
+    /// programs, whose steps allowed none.
+    pub conflicts: u64,
     /// Requests that were refused with 503.
     pub refused: u64,
     /// Requests that failed in any other way.
@@ -168,7 +171,7 @@ pub enum Verdict {
     Held,
     /// No error, but durations or the backlog grow.
     Degrading,
-    /// An error or a time-out.
+    /// An error, a time-out, a missed objective, or a step most of whose requests met a conflict.
     Failed,
     /// The run says nothing about the candidate: the generator was late, for example.
     Void,

@@ -123,7 +123,7 @@ impl Window {
 
     /// Whether a request ended too late, or without success.
     fn is_too_late(&self, event: &Event) -> bool {
-        let is_late = |from| event.outcome != Outcome::Done || event.done_us - event.due_us > micros(from);
+        let is_late = |from| !event.outcome.is_done() || event.done_us - event.due_us > micros(from);
         self.late_from.is_some_and(is_late)
     }
 
@@ -186,11 +186,12 @@ impl Counts {
         record(&mut self.lateness, event.begun_us - event.due_us);
         match event.outcome {
             Outcome::Done => tally.done += 1,
+            Outcome::Conflict => (tally.done, tally.conflicts) = (tally.done + 1, tally.conflicts + 1),
             Outcome::Refused => tally.refused += 1,
             Outcome::Dropped => tally.dropped += 1,
             Outcome::TimeOut | Outcome::Failed(_) => tally.failed += 1,
         }
-        if event.outcome == Outcome::Done {
+        if event.outcome.is_done() {
             record(&mut self.response, event.done_us - event.due_us);
             if let Some(sent_us) = event.sent_us {
                 record(&mut self.service, event.done_us - sent_us);
@@ -374,12 +375,12 @@ impl<'a> Counting<'a> {
         ended.too_late += u64::from(is_too_late);
         ended.received_bytes += event.received_bytes;
         match event.outcome {
-            Outcome::Done => ended.done += 1,
+            Outcome::Done | Outcome::Conflict => ended.done += 1,
             Outcome::Refused => ended.refused += 1,
             Outcome::TimeOut => ended.timed_out += 1,
             Outcome::Dropped | Outcome::Failed(_) => ended.failed += 1,
         }
-        let (step, is_done) = ((event.scenario, event.step), event.outcome == Outcome::Done);
+        let (step, is_done) = ((event.scenario, event.step), event.outcome.is_done());
         if is_done {
             let is_left_over = event.due_us < 0 && event.done_us >= 0;
             let second = match is_left_over {

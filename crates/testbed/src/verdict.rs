@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use crate::event::OF_GENERATOR;
 use crate::objective::{Measure, Objective};
 use crate::plan::Plan;
-use crate::results::{Judgement, Summary, Verdict};
+use crate::results::{Judgement, StepTally, Summary, Verdict};
 use crate::tally::{LATE_US, Measured};
 
 /// Durations grow if the median of the last quarter is more than so many times that of the second; a
@@ -19,6 +19,9 @@ const BACKLOG_GROWTH_MIN: f64 = 10.0;
 
 /// Objectives are judged if the generator itself is late by at most this share of the tightest.
 const GENERATOR_SHARE_MAX: f64 = 0.25;
+
+/// A step has not done its work if more than this share of its requests that were done met a conflict.
+const CONFLICTS_MAX: f64 = 0.5;
 
 /// A worker that uses so much of a processor can make no more load.
 const WORKER_FULL: f64 = 0.9;
@@ -69,7 +72,7 @@ fn judge_requests(plan: &Plan, measured: &Measured, void: Vec<String>) -> Judgem
     if !void.is_empty() {
         return Judgement { verdict: Verdict::Void, reasons: void };
     }
-    let failed = failures(plan, &measured.summary);
+    let failed = [failures(plan, &measured.summary), conflicts(&measured.summary)].concat();
     if !failed.is_empty() {
         return Judgement { verdict: Verdict::Failed, reasons: failed };
     }
@@ -137,6 +140,20 @@ fn failures(plan: &Plan, summary: &Summary) -> Vec<String> {
         )
     };
     summary.errors.iter().map(reason).collect()
+}
+
+/// The steps that have not done their work, because most of their requests met a conflict, as reasons.
+/// That is no race between users any more: a server may say so to every request.
+pub(crate) fn conflicts(summary: &Summary) -> Vec<String> {
+    let is_idle = |step: &&StepTally| step.tally.conflicts as f64 > CONFLICTS_MAX * step.tally.done as f64;
+    let reason = |StepTally { scenario, step, tally }: &StepTally| {
+        format!(
+            "Most requests of {scenario}/{step} met a conflict and did nothing: {} of the {} that were answered as \
+             the step allows it.",
+            tally.conflicts, tally.done
+        )
+    };
+    summary.steps.iter().filter(is_idle).map(reason).collect()
 }
 
 fn degradations(measured: &Measured) -> Vec<String> {
@@ -366,6 +383,34 @@ mod tests {
         assert_eq!(found, Verdict::Failed);
         assert_eq!(reasons, "2 of 100 requests ended with \"status 500\", the first in get/get after 1.500 s.");
         assert_eq!(verdict(&plan("tolerated_errors = 0.02"), &failing).0, Verdict::Held);
+    }
+
+    #[test]
+    fn a_step_most_of_whose_requests_met_a_conflict_fails_whatever_other_steps_did() {
+        let met = |conflicts: u64| {
+            let of = |step: &str, tally| StepTally { scenario: "update".to_owned(), step: step.to_owned(), tally };
+            let read = Tally { due: 90, sent: 90, done: 90, ..Tally::default() };
+            let replace = Tally { due: 11, sent: 11, done: 10, conflicts, failed: 1, ..Tally::default() };
+            let mut measured = measured();
+            measured.summary.steps = vec![of("read", read), of("replace", replace)];
+            measured
+        };
+        for few in [0, 1, 5] {
+            assert_eq!(verdict(&plan(""), &met(few)), (Verdict::Held, String::new()), "{few}");
+        }
+        for (many, of) in [(6, "6 of the 10"), (10, "10 of the 10")] {
+            // What is tolerated are errors.
+            let (found, reasons) = verdict(&plan("tolerated_errors = 0.99"), &met(many));
+            assert_eq!(found, Verdict::Failed);
+            let reason = "Most requests of update/replace met a conflict and did nothing:";
+            assert_eq!(reasons, format!("{reason} {of} that were answered as the step allows it."));
+        }
+        // They are named beside errors.
+        let mut failing = met(10);
+        failing.summary.all.failed = 1;
+        let (kind, step) = ("status 500".to_owned(), "update/replace".to_owned());
+        failing.summary.errors.push(ErrorTally { kind, step, count: 1, first_at_us: 0 });
+        assert_eq!(judge(&plan(""), &failing, Vec::new()).reasons.len(), 2);
     }
 
     #[test]

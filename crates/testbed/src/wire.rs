@@ -15,10 +15,10 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 use crate::inputs::Files;
 use crate::reach::Reach;
-use crate::record::{Machine, Program};
+use crate::record::{Machine, ProcessRecord, Program};
 
 /// The version of these messages.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The most bytes of a message before both sides have shown that they know the token.
 const STRANGERS_BYTES_MAX: usize = 4 << 10;
@@ -72,6 +72,10 @@ pub enum ToWorker {
         /// The instant.
         unix_us: i64,
     },
+    /// How much of the processors do others use now? Takes as long as they are watched for that.
+    Others,
+    /// To a monitor: which processes of the candidate do you watch?
+    Processes,
 }
 
 /// What a worker says.
@@ -139,6 +143,10 @@ pub enum ToCoordinator {
     LogPiece(Bytes),
     /// There are no further events.
     End,
+    /// The answer to [`ToWorker::Others`]; `None` if it does not know.
+    Others(Option<f64>),
+    /// The answer to [`ToWorker::Processes`].
+    Processes(Vec<ProcessRecord>),
 }
 
 /// What a worker has to do.

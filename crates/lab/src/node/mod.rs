@@ -42,8 +42,8 @@ use crate::workload::{Data, Workload};
 
 use jdk::Jdk;
 use one::One;
-pub use views::CqlError;
 pub(crate) use views::Views;
+pub use views::{CqlError, InForce, in_force};
 
 /// Between two looks at what a node does.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -64,6 +64,24 @@ pub(super) fn doing<T, E: std::fmt::Display>(what: &str, done: Result<T, E>) -> 
     done.map_err(|error| CqlError { doing: what.to_owned(), why: error.to_string() })
 }
 
+/// What is in force in a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InForce {
+    /// The versions of `cassandra` and of `java`.
+    pub versions: BTreeMap<String, String>,
+    /// All settings that have a value.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// Asks a node what is in force in it. It may be any node that wants no password and no TLS.
+///
+/// # Errors
+/// It does not answer.
+pub async fn in_force(node: SocketAddr) -> Result<InForce, CqlError> {
+    let views = Views::connect(&[node]).await?;
+    Ok(InForce { versions: views.versions().await?, settings: views.settings().await? })
+}
+
 /// A connection to nodes.
 pub(crate) struct Views {
     /// The session. It does not repeat what failed, and asks at level ONE.

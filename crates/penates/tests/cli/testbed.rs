@@ -500,9 +500,11 @@ fn what_is_not_known_of_a_server_that_runs_already_can_be_given() {
     let wanted = "the candidate's version, the candidate's commit, the candidate's repository";
     assert!(refused.stderr.contains(wanted), "{}", refused.stderr);
     assert!(refused.stderr.contains("the candidate's consistency, how the candidate was prepared"));
+    let wanted = "the disk and the file system of the candidate's data; give";
+    assert!(refused.stderr.contains(wanted), "{}", refused.stderr);
     let given = ["--commit", "abc", "--tag", "v1.2", "--configuration", "server.conf", "--repository", "https://x/"];
     let facts = ["--fact", "nodes=1", "--fact", "copies=none", "--fact", "consistency=none", "--preparation", "none"];
-    let given = [&given[..], &facts].concat();
+    let given = [&given[..], &facts, &["--data", "."]].concat();
     let refused = testbed(folder.path(), &[&run[..], &given].concat()).ends_with(1);
     let wanted = "it is not known the testbed's commit, the testbed's repository; give";
     assert!(refused.stderr.contains(wanted), "{}", refused.stderr);

@@ -23,6 +23,7 @@
     ["p99.9", (run) => run.response.p999_ms, FORMATS.milliseconds],
     ["highest", (run) => run.response.max_ms, FORMATS.milliseconds],
     ["done", (run) => run.done, count],
+    ["conflicts", (run) => run.conflicts, count],
     ["errors", (run) => run.errors, count],
     ["refused", (run) => run.refused, count],
     ["never sent", (run) => run.dropped, count],

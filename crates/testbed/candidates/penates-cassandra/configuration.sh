@@ -1,9 +1,14 @@
 #!/bin/sh
-# Prints the configuration in force in a server, and what the nodes are started with:
+# Prints what is in force in a server and in the first node, as they say themselves:
 # configuration.sh PROGRAM DATA PORT
 # Servers differ only in their ports, and nodes only in their addresses and tokens.
 set -eu
 cd "$2"
 "$1" config --running --socket "server-$3.sock"
 sed 's/,"pid":[0-9]*//' nodes
-cat cassandra/node1/conf/cassandra.yaml
+first=$(grep '"cql"' nodes | head -n 1)
+address=$(printf '%s\n' "$first" | sed 's/.*"cql":"\([^"]*\)".*/\1/')
+pid=$(printf '%s\n' "$first" | sed 's/.*"pid":\([0-9]*\).*/\1/')
+"$1" testbed cassandra "$address"
+# The command line of its Java, with its heap.
+tr '\0' '\n' < "/proc/$pid/cmdline"

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{PlanError, check_duration, invalid};
 use crate::results::Summary;
+use crate::verdict::conflicts;
 
 /// The most units.
 const UNITS_MAX: u64 = 10_000_000_000;
@@ -82,9 +83,10 @@ impl FillRecord {
                 "The fill failed: {failed} of {} requests, first with \"{}\" in {}.",
                 all.due, first.kind, first.step
             )),
-            None => (self.units < self.wanted).then(|| {
-                format!("The fill made {} of {} units: its time (`within`) was over.", self.units, self.wanted)
-            }),
+            None if self.units < self.wanted => {
+                Some(format!("The fill made {} of {} units: its time (`within`) was over.", self.units, self.wanted))
+            }
+            None => conflicts(&self.summary).first().map(|reason| format!("In the fill: {reason}")),
         }
     }
 }
@@ -92,7 +94,7 @@ impl FillRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::ErrorTally;
+    use crate::results::{ErrorTally, StepTally, Tally};
 
     #[test]
     fn workers_share_the_users_of_a_fill() {
@@ -106,6 +108,9 @@ mod tests {
     fn a_fill_that_is_not_whole_says_why_the_run_is_void() {
         let mut fill = FillRecord { units: 20, wanted: 20, ..FillRecord::default() };
         assert_eq!(fill.void(), None);
+        let tally = Tally { due: 20, done: 20, conflicts: 20, ..Tally::default() };
+        fill.summary.steps = vec![StepTally { scenario: "x".to_owned(), step: "put".to_owned(), tally }];
+        assert!(fill.void().is_some_and(|why| why.starts_with("In the fill: Most requests of x/put met a conflict")));
         fill.units = 7;
         assert_eq!(fill.void().as_deref(), Some("The fill made 7 of 20 units: its time (`within`) was over."));
         let (kind, step) = ("status 404".to_owned(), "x/get".to_owned());

@@ -20,7 +20,7 @@ mod watch;
 use serde::{Deserialize, Serialize};
 
 use crate::link::Link;
-use crate::record::MonitorRecord;
+use crate::record::{MonitorRecord, ProcessRecord};
 use crate::replay::ReplayRecord;
 
 pub use events::{EventRecord, PlannedEvent};
@@ -89,6 +89,10 @@ impl Beside {
             let fact = format!("{machine}; its clock is ahead by {offset_ms:.3} ms, ± {error_ms:.3} ms{others}");
             (format!("monitor {}", monitor.address), fact)
         }));
+        facts.extend(self.monitors.iter().flat_map(|monitor| {
+            let name = format!("process watched by monitor {}", monitor.address);
+            monitor.processes.iter().map(move |process| (name.clone(), shown(process)))
+        }));
         facts.extend(self.not_sampled.iter().map(|what| ("not sampled".to_owned(), what.clone())));
         facts.extend(self.monitors.iter().flat_map(|monitor| {
             let name = format!("not sampled by monitor {}", monitor.address);
@@ -103,5 +107,36 @@ impl Beside {
             (format!("event `{}`", event.run.join(" ")), fact)
         }));
         facts
+    }
+}
+
+/// A process of the candidate, for people.
+fn shown(process: &ProcessRecord) -> String {
+    let ProcessRecord { pid, name, sha256, command } = process;
+    let name = if name.is_empty() { "not known" } else { name.as_str() };
+    let sha256 = sha256.as_deref().unwrap_or("not known");
+    let command = command.as_ref().map_or("not known".to_owned(), |words| words.join(" "));
+    format!("{pid}; program: {name}; SHA-256: {sha256}; command line: {command}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processes_that_monitors_watch_are_facts() {
+        let process = ProcessRecord {
+            pid: 7,
+            name: "penates".to_owned(),
+            sha256: Some("ab12".to_owned()),
+            command: Some(["penates", "serve"].map(str::to_owned).to_vec()),
+        };
+        let processes = vec![process, ProcessRecord { pid: 8, ..ProcessRecord::default() }];
+        let monitor = MonitorRecord { address: "node-2:1".to_owned(), processes, ..MonitorRecord::default() };
+        let facts = Beside { monitors: vec![monitor], ..Beside::default() }.facts();
+        let of_processes = facts.iter().filter(|(name, _)| name == "process watched by monitor node-2:1");
+        let of_processes: Vec<_> = of_processes.map(|(_, fact)| fact.as_str()).collect();
+        let gone = "8; program: not known; SHA-256: not known; command line: not known";
+        assert_eq!(of_processes, ["7; program: penates; SHA-256: ab12; command line: penates serve", gone]);
     }
 }

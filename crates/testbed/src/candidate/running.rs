@@ -17,7 +17,7 @@ use crate::machine::sha256_of_file;
 use crate::monitor::Groups;
 use crate::plan::PlanError;
 use crate::reach::{self, Reach};
-use crate::record::{CandidateRecord, Program};
+use crate::record::{CandidateRecord, ProcessRecord, Program};
 
 /// The pause between two looks.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -361,19 +361,23 @@ fn facts(reach: &Reach, seen: Option<Seen>) -> impl Iterator<Item = (String, Str
 }
 
 impl CandidateRecord {
-    /// Adds what the process of a candidate shows: its program and its command line. A server that does not
+    /// Adds what a process of the candidate shows: its program and its command line. A server that does not
     /// name itself has the name of the program.
-    pub(crate) fn describe_process(&mut self, id: u32) {
-        let exe = PathBuf::from(format!("/proc/{id}/exe"));
-        self.program.sha256 = sha256_of_file(&exe).ok();
+    pub(crate) fn describe(&mut self, process: &ProcessRecord) {
+        self.program.sha256.clone_from(&process.sha256);
         if self.program.name.is_empty() {
-            let file = std::fs::read_link(&exe).unwrap_or_default();
-            self.program.name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.program.name.clone_from(&process.name);
         }
-        let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        let words = words.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-        let words: Vec<_> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-        self.command = (!words.is_empty()).then_some(words);
+        self.command.clone_from(&process.command);
+    }
+
+    /// The same of one of several processes: of the first whose program has the name that the server
+    /// reports, or else of the first.
+    pub(crate) fn describe_one_of(&mut self, processes: &[&ProcessRecord]) {
+        let named = processes.iter().find(|process| process.name == self.program.name);
+        if let Some(process) = named.or(processes.first()) {
+            self.describe(process);
+        }
     }
 }
 
@@ -385,4 +389,33 @@ fn free_ports() -> std::io::Result<[u16; 4]> {
         *port = listener.local_addr()?.port();
     }
     Ok(ports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_processes_the_candidate_is_the_one_that_has_the_name_of_the_server_or_else_the_first() {
+        let process = |pid: u32, name: &str| ProcessRecord {
+            pid,
+            name: name.to_owned(),
+            sha256: Some(format!("{pid:02x}")),
+            command: Some(vec![name.to_owned(), "serve".to_owned()]),
+        };
+        let (java, penates) = (process(1, "java"), process(2, "penates"));
+        let described = |name: &str, processes: &[&ProcessRecord]| {
+            let program = Program { name: name.to_owned(), ..Program::default() };
+            let mut record = CandidateRecord { program, ..CandidateRecord::default() };
+            record.describe_one_of(processes);
+            (record.program.name, record.program.sha256, record.command.map(|words| words.join(" ")))
+        };
+        let known = |name: &str, sha256: &str, command: &str| {
+            (name.to_owned(), Some(sha256.to_owned()), Some(command.to_owned()))
+        };
+        assert_eq!(described("penates", &[&java, &penates]), known("penates", "02", "penates serve"));
+        assert_eq!(described("", &[&java, &penates]), known("java", "01", "java serve"));
+        assert_eq!(described("nginx", &[&java, &penates]), known("nginx", "01", "java serve"));
+        assert_eq!(described("nginx", &[]), ("nginx".to_owned(), None, None));
+    }
 }

@@ -29,11 +29,9 @@ impl Versions {
     /// for them, which is no contradiction.
     pub fn contradict(&self, name: &str) -> bool {
         let (Some(program), Some(served)) = (&self.program, &self.served) else { return false };
-        let Some((product, number)) = served.split_once('/') else { return false };
-        let has_product = |text: &str| text.to_lowercase().contains(&product.to_lowercase());
-        let is_of_candidate = !product.is_empty() && (has_product(name) || has_product(program));
+        let Some((_, number)) = served.split_once('/') else { return false };
         let Some(number) = numbers(number).next() else { return false };
-        is_of_candidate && !numbers(program).any(|of_program| of_program == number)
+        names_candidate(served, name, program) && !numbers(program).any(|of_program| of_program == number)
     }
 
     /// Whether later ones are of another candidate. What is not known any more is no difference: a server
@@ -58,6 +56,9 @@ impl Versions {
         let fact = |text: &str| vec![("version that the server reports".to_owned(), text.to_owned())];
         let Some(served) = &self.served else { return fact("none") };
         let Some(program) = &self.program else { return Vec::new() };
+        if !names_candidate(served, name, program) {
+            return fact(&format!("none of its own: it names {served}"));
+        }
         let mut facts = fact(served);
         if self.contradict(name) {
             let fact = format!("the program file is {program}, and the running server reports {served}");
@@ -65,6 +66,14 @@ impl Versions {
         }
         facts
     }
+}
+
+/// Whether what a server reports names the candidate, by its name or by what its program prints, and not
+/// a library that speaks HTTP for it, such as `Jetty(9.4.57)`.
+fn names_candidate(served: &str, name: &str, program: &str) -> bool {
+    let product = served.split(['/', '(']).next().unwrap_or_default().to_lowercase();
+    let has_product = |text: &str| text.to_lowercase().contains(&product);
+    !product.is_empty() && (has_product(name) || has_product(program))
 }
 
 /// The numbers of versions in a text: `7.0.15`.
@@ -160,6 +169,9 @@ mod tests {
         let none = [("version that the server reports".to_owned(), "none".to_owned())];
         assert_eq!(versions("6.1.0", "").facts("fedora"), none);
         assert_eq!(versions("", "").facts("odd"), none);
+        let of_jetty = versions("6.1.0", "Jetty(9.4.57.v20241219)").facts("fedora");
+        let wanted = "none of its own: it names Jetty(9.4.57.v20241219)";
+        assert_eq!(of_jetty, [("version that the server reports".to_owned(), wanted.to_owned())]);
     }
 
     #[test]

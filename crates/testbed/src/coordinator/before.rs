@@ -8,9 +8,11 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use jiff::Timestamp;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
-use super::{BEYOND_PLAN, Connected, Coordinator, Filled, RunError, ask, latest, next_word};
+use super::{BEYOND_PLAN, Connected, Coordinator, Filled, READY_MAX, RunError, ask, latest, next_word};
 use crate::arrivals::Shape;
+use crate::record::Machine;
 use crate::replay::{self, Replay, ReplayRecord};
 use crate::wire::{EVENTS_BYTES, Job, Progress, ToCoordinator, ToWorker};
 
@@ -96,6 +98,23 @@ impl Coordinator<'_> {
             _ => Err("it does not get ready".to_owned()),
         }
     }
+}
+
+/// Asks the workers on other machines what others use there: this machine is watched already.
+pub(super) async fn ask_what_others_use(all: &mut [Connected]) -> Result<(), RunError> {
+    let here = Machine::find(None);
+    let elsewhere = all.iter_mut().filter(|connected| !connected.machine.is_same(&here));
+    let asking = elsewhere.map(|connected| async move {
+        let worker = connected.worker;
+        let of_worker = move |message: String| RunError::Worker { worker, message };
+        let asked = timeout(READY_MAX, ask(&mut connected.wire, &ToWorker::Others)).await;
+        match asked.unwrap_or_else(|_| Err("it is silent".to_owned())).map_err(of_worker)? {
+            ToCoordinator::Others(busy) => connected.machine.busy_before = busy,
+            _ => return Err(of_worker("it does not say what others use".to_owned())),
+        }
+        Ok::<_, RunError>(())
+    });
+    try_join_all(asking).await.map(drop)
 }
 
 impl Connected {

@@ -77,6 +77,9 @@ use snapshot::{Sampler, Snapshot};
 use table::Table;
 pub use table::read;
 
+/// How long a machine is watched before a run, to see whether it is busy with something else.
+pub(crate) const BUSY_WINDOW: Duration = Duration::from_secs(1);
+
 /// A process to watch, with all its descendants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watch {

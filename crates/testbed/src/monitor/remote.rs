@@ -12,18 +12,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
-use super::{MonitorError, Settings, answering, run};
+use super::{BUSY_WINDOW, MonitorError, Settings, answering, others_during, run};
 use crate::beside::{Kept, LOG_BYTES_MAX, LOGS_MAX, Tail, keep};
-use crate::caller::{CallerError, Host, clock, heard, instant};
-use crate::coordinator::{BEYOND_PLAN, compare_clocks, latest, next_word};
+use crate::caller::{CallerError, Host, clock, instant};
+use crate::coordinator::{BEYOND_PLAN, ask, compare_clocks, latest, next_word};
 use crate::handshake::{Greeted, greet};
-use crate::record::{Machine, MonitorRecord, Program};
+use crate::record::{Machine, MonitorRecord, ProcessRecord, Program};
 use crate::wire::{EVENTS_BYTES, Progress, ToCoordinator, ToWorker, Wire, WireError};
 
-/// How long a monitor may take to be there.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a coordinator may be silent before the load: workers make a fill meanwhile.
-const PATIENCE: Duration = Duration::from_secs(24 * 3_600);
+/// How long a monitor may take to be there. It asks nodes of Cassandra first, and then computes digests of
+/// programs and watches its machine.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 /// A monitor says something each second. After this long without a word it is lost.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long it waits if no coordinator can be accepted.
@@ -91,12 +90,32 @@ impl RemoteMonitor {
         watched
     }
 
+    /// Processors that others use now, if this monitor can tell them apart from the candidate.
+    async fn others(&self) -> Option<f64> {
+        let Settings { watches, cgroups, others, .. } = &self.settings;
+        match others {
+            true => others_during(BUSY_WINDOW, watches.clone(), cgroups.clone()).await,
+            false => None,
+        }
+    }
+
+    /// What the processes of the candidate show.
+    async fn processes(&self) -> Result<Vec<ProcessRecord>, RemoteError> {
+        let pids: Vec<u32> = self.settings.watches.iter().map(|watch| watch.pid).collect();
+        let find = move || pids.into_iter().map(ProcessRecord::find).collect::<Vec<_>>();
+        Ok(tokio::task::spawn_blocking(find).await.map_err(io::Error::other)?)
+    }
+
     async fn watch(&self, wire: &mut Wire) -> Result<(), RemoteError> {
         let (nodes, not_sampled) = answering(self.settings.nodes.clone()).await;
         let settings = Settings { nodes, ..self.settings.clone() };
         let start: Instant = loop {
-            match heard(wire, PATIENCE).await? {
+            // Workers may make a fill first, which may take days. A coordinator that has vanished meanwhile
+            // is found by the keepalive of its connection.
+            match wire.receive().await? {
                 ToWorker::Clock => wire.send(&clock()).await?,
+                ToWorker::Others => wire.send(&ToCoordinator::Others(self.others().await)).await?,
+                ToWorker::Processes => wire.send(&ToCoordinator::Processes(self.processes().await?)).await?,
                 ToWorker::Watch { unix_us } => break instant(unix_us).into(),
                 _ => return Err(CallerError::Protocol("a monitor makes no load").into()),
             }
@@ -201,6 +220,13 @@ impl Watcher {
             let mut wire = Wire::new(stream).map_err(|error| error.to_string())?;
             let Greeted { program, machine, .. } = greet(&mut wire, token).await?;
             let (clock_offset_us, clock_error_us) = compare_clocks(&mut wire).await?;
+            let ToCoordinator::Processes(processes) = ask(&mut wire, &ToWorker::Processes).await? else {
+                return Err("it does not say which processes it watches".to_owned());
+            };
+            let ToCoordinator::Others(busy_before) = ask(&mut wire, &ToWorker::Others).await? else {
+                return Err("it does not say what others use".to_owned());
+            };
+            let machine = Machine { busy_before, ..machine };
             let record = MonitorRecord {
                 address: address.to_owned(),
                 machine: machine.name.clone(),
@@ -209,6 +235,7 @@ impl Watcher {
                 program,
                 busy_during: None,
                 not_sampled: Vec::new(),
+                processes,
             };
             Ok(Self { wire, record, machine })
         };
@@ -260,5 +287,67 @@ impl Watcher {
                 _ => return Err("it does not keep to the protocol".to_owned()),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::monitor::Watch;
+
+    /// A monitor of some processes, and its address.
+    async fn monitor(watches: Vec<Watch>) -> (tokio::task::JoinHandle<()>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let monitor = RemoteMonitor {
+            token: "secret".to_owned(),
+            program: Program::default(),
+            machine: Machine::default(),
+            settings: Settings {
+                data: None,
+                others: !watches.is_empty(),
+                watches,
+                cgroups: Vec::new(),
+                metrics: None,
+                nodes: Vec::new(),
+                interval: Duration::from_secs(1),
+            },
+            logs: Vec::new(),
+        };
+        (tokio::spawn(async move { match monitor.serve(listener, |_| {}).await {} }), address)
+    }
+
+    #[tokio::test]
+    async fn a_coordinator_learns_what_the_processes_of_the_candidate_are_and_what_others_use() {
+        let mut process = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let known = ProcessRecord::find(process.id());
+        let watches = [process.id(), u32::MAX].map(|pid| Watch { name: format!("process-{pid}"), pid });
+        let (_kept, address) = monitor(watches.to_vec()).await;
+        let watcher = Watcher::connect(&address, "secret").await;
+        process.kill().unwrap();
+        process.wait().unwrap();
+
+        let Watcher { record, machine, .. } = watcher.unwrap();
+        assert_eq!(known.command.as_deref().unwrap(), ["sleep", "600"]);
+        assert!(!known.name.is_empty() && known.sha256.is_some(), "{known:?}");
+        // There is no other one.
+        assert_eq!(record.processes, [known, ProcessRecord { pid: u32::MAX, ..ProcessRecord::default() }]);
+        assert!(machine.busy_before.is_some_and(|busy| busy >= 0.0), "{machine:?}");
+
+        // Without processes it cannot tell others apart.
+        let (_kept, address) = monitor(Vec::new()).await;
+        let Watcher { record, machine, .. } = Watcher::connect(&address, "secret").await.unwrap();
+        assert_eq!((record.processes.len(), machine.busy_before), (0, None));
+    }
+
+    #[tokio::test]
+    async fn a_monitor_waits_for_the_load_however_long_a_fill_takes() {
+        let (_kept, address) = monitor(Vec::new()).await;
+        let mut watcher = Watcher::connect(&address, "secret").await.unwrap();
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(60 * 24 * 3_600)).await;
+        tokio::time::resume();
+        compare_clocks(&mut watcher.wire).await.unwrap();
     }
 }

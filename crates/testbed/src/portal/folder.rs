@@ -15,7 +15,7 @@ use super::PortalError;
 /// made again.
 const MARK: &str = "portal.json";
 /// The form that this version writes.
-const FORM: &str = "{\"portal\":5}\n";
+const FORM: &str = "{\"portal\":6}\n";
 /// The folder of the runs.
 const RUNS: &str = "runs";
 /// What begins so is not finished.

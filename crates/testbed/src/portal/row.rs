@@ -58,6 +58,9 @@ pub(super) struct Row {
     /// Requests that were due, and so on.
     pub(super) due: u64,
     pub(super) done: u64,
+    /// Those of them that met a conflict.
+    #[serde(default)]
+    pub(super) conflicts: u64,
     pub(super) errors: u64,
     pub(super) refused: u64,
     pub(super) dropped: u64,
@@ -103,6 +106,7 @@ impl Row {
             reasons: outcome.judgement.reasons.clone(),
             due: all.due,
             done: all.done,
+            conflicts: all.conflicts,
             errors: all.failed,
             refused: all.refused,
             dropped: all.dropped,

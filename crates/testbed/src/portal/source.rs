@@ -151,6 +151,7 @@ fn write(
         plan_toml: &plan_toml,
         logs: &outcome.logs().collect::<Vec<_>>(),
         ceiling: row.ceiling.clone(),
+        files: &COPIED,
     });
 
     let new = folder.begin_run()?;

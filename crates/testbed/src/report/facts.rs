@@ -101,6 +101,7 @@ pub(super) fn record(inputs: &Inputs<'_>) -> Markup {
     html! {
         section id="record" {
             h2 { "Record" }
+            (files(inputs.files))
             (facts("The run", &run_facts(record)))
             (programs(record))
             (facts("The candidate", &candidate_facts(record)))
@@ -167,7 +168,7 @@ fn programs(record: &RunRecord) -> Markup {
                 td { code { (known(program.commit.as_ref())) } }
                 td { (known(program.is_dirty.map(yes_or_no).as_ref())) }
                 td.digest { code { (known(program.sha256.as_ref())) } }
-                td { (known(program.repository.as_ref())) }
+                td { (repository(program)) }
             }
         }
     };
@@ -186,6 +187,29 @@ fn programs(record: &RunRecord) -> Markup {
             }
         },
     )
+}
+
+/// A program's repository. Only an address of the web is a link: what a run says may be anything.
+fn repository(program: &Program) -> Markup {
+    match program.repository.as_deref() {
+        Some(address) if address.starts_with("https://") || address.starts_with("http://") => {
+            html! { a href=(address) { (address) } }
+        }
+        _ => known(program.repository.as_ref()),
+    }
+}
+
+/// Links to the files of the run. A name with other signs is no address as it is, and stays text.
+fn files(files: &[&str]) -> Markup {
+    let is_address = |name: &str| name.chars().all(|sign| sign.is_ascii_alphanumeric() || "._-/".contains(sign));
+    html! {
+        @if !files.is_empty() {
+            details {
+                summary { "Files of the run" small { " " (count(files.len() as u64)) } }
+                ul { @for name in files { li { @if is_address(name) { a href=(name) { (name) } } @else { (name) } } } }
+            }
+        }
+    }
 }
 
 fn facts(caption: &str, facts: &[(String, Option<String>)]) -> Markup {

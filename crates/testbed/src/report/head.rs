@@ -7,7 +7,7 @@ use super::ceiling::{command, protocol};
 use crate::page::number::{self, NONE, Unit, significant};
 use crate::page::verdict;
 use crate::record::{Program, RunRecord};
-use crate::results::Verdict;
+use crate::results::{Tally, Verdict};
 
 /// The page's title, as the browser shows it.
 pub(super) fn title(inputs: &Inputs<'_>) -> String {
@@ -88,7 +88,7 @@ fn figures(inputs: &Inputs<'_>) -> Markup {
         dl.figures {
             (figure("due", &number::count(all.due), &rate(all.due), false))
             (figure("sent", &number::count(all.sent), &late(all.late), false))
-            (figure("done", &number::count(all.done), &share(all.done, all.due), false))
+            (figure("done", &number::count(all.done), &done(all), false))
             (figure("refused", &number::count(all.refused), &share(all.refused, all.due), all.refused > 0))
             (figure("errors", &number::count(all.failed), &share(all.failed, all.due), all.failed > 0))
             (figure("never sent", &number::count(all.dropped), &share(all.dropped, all.due), all.dropped > 0))
@@ -124,6 +124,14 @@ fn figure(name: &str, value: &str, note: &str, is_bad: bool) -> Markup {
 
 fn late(count: u64) -> String {
     if count == 0 { "none late".to_owned() } else { format!("{} late", number::count(count)) }
+}
+
+/// The share of the requests that were done, and how many of them met a conflict.
+fn done(all: &Tally) -> String {
+    match all.conflicts {
+        0 => share(all.done, all.due),
+        conflicts => format!("{}, {} conflicts", share(all.done, all.due), number::count(conflicts)),
+    }
 }
 
 fn share(part: u64, whole: u64) -> String {

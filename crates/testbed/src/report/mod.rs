@@ -62,6 +62,8 @@ pub struct Inputs<'a> {
     pub logs: &'a [&'a LogExcerpt],
     /// The most that the generator has shown on its machine.
     pub ceiling: Option<Ceiling>,
+    /// The files of the run that lie with the page: their paths from its folder.
+    pub files: &'a [&'a str],
 }
 
 /// What `assets/report.js` draws.

@@ -20,8 +20,8 @@ pub(super) fn steps(summary: &Summary) -> Markup {
             (table("Requests per step", &html! {
                 thead { tr {
                     th scope="col" { "Step" }
-                    @for name in ["due", "sent", "late", "done", "refused", "errors", "never sent", "bytes sent",
-                        "bytes received"] {
+                    @for name in ["due", "sent", "late", "done", "conflicts", "refused", "errors", "never sent",
+                        "bytes sent", "bytes received"] {
                         th.number scope="col" { (name) }
                     }
                 } }
@@ -64,7 +64,7 @@ fn count_row(name: &str, tally: &Tally) -> Markup {
             th scope="row" { (name) }
             @for value in good { td.number { (count(value)) } }
             td.number.bad[tally.late > 0] { (count(tally.late)) }
-            td.number { (count(tally.done)) }
+            @for value in [tally.done, tally.conflicts] { td.number { (count(value)) } }
             @for value in [tally.refused, tally.failed, tally.dropped] {
                 td.number.bad[value > 0] { (count(value)) }
             }

@@ -19,6 +19,7 @@ struct Run {
     plan_toml: String,
     logs: Vec<LogExcerpt>,
     ceiling: Option<Ceiling>,
+    files: Vec<String>,
 }
 
 impl Run {
@@ -113,6 +114,7 @@ impl Run {
             plan_toml: text(),
             logs: vec![LogExcerpt { at_s: 1.5, lines: vec![text(), "2 < 3".to_owned()], source: None }],
             ceiling: None,
+            files: vec![text()],
         }
     }
 
@@ -127,6 +129,7 @@ impl Run {
             plan_toml: &self.plan_toml,
             logs: &self.logs.iter().collect::<Vec<_>>(),
             ceiling: self.ceiling.clone(),
+            files: &self.files.iter().map(String::as_str).collect::<Vec<_>>(),
         })
     }
 }
@@ -213,6 +216,48 @@ fn the_generators_ceiling_is_named_with_its_run_or_with_what_measures_it() {
     let missing =
         "not measured from the same machines: <code>penates testbed find records-90-10 --candidate null-redis</code>";
     assert!(run.page().contains(missing));
+}
+
+#[test]
+fn the_record_links_to_the_repository_and_to_the_files_of_the_run() {
+    let mut run = Run::named("x", 10);
+    let link = |address: &str| format!("<a href=\"{address}\">{address}</a>");
+    run.files = ["record.json", "events/worker-000.csv.gz", "scenarios/a#b.toml"].map(str::to_owned).to_vec();
+    run.record.candidate.program.repository = Some("https://example.org/server?a=1".to_owned());
+    run.record.testbed.repository = Some("http://example.org/testbed".to_owned());
+    let page = run.page();
+    for address in ["record.json", "events/worker-000.csv.gz", "https://example.org/server?a=1"] {
+        assert!(page.contains(&link(address)), "{address}");
+    }
+    assert!(page.contains(&link("http://example.org/testbed")));
+    assert!(page.contains("<li>scenarios/a#b.toml</li>"));
+    // What is no address of the web is none that a reader may follow.
+    for other in ["javascript:alert(1)", "data:text/html,x", "git@example.org:a/b", "//example.org", HOSTILE] {
+        run.record.candidate.program.repository = Some(other.to_owned());
+        run.record.testbed.repository = Some(other.to_owned());
+        let links = page_links(&run.page());
+        assert!(links.iter().all(|link| run.files.contains(link) || link.starts_with('#')), "{links:?}");
+    }
+    run.record.candidate.program.repository = Some(format!("https://{HOSTILE}"));
+    let page = run.page();
+    assert!(!page.contains("<script>alert") && !page.contains("<img"), "{page}");
+    run.files.clear();
+    assert!(!run.page().contains("Files of the run"));
+}
+
+/// Where the links of a page lead.
+fn page_links(page: &str) -> Vec<String> {
+    page.split(" href=\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
+}
+
+#[test]
+fn conflicts_are_shown_apart_among_the_requests_that_were_done() {
+    let mut run = Run::named("x", 10);
+    assert!(!run.page().contains(" conflicts</dd>"));
+    run.summary.all.conflicts = 3;
+    let page = run.page();
+    assert!(page.contains(", 3 conflicts</dd>"), "{page}");
+    assert!(page.contains("<td class=\"number\">5</td><td class=\"number\">3</td>"), "{page}");
 }
 
 #[test]

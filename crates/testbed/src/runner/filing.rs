@@ -143,6 +143,7 @@ impl Runner<'_> {
             plan_toml: &plan.to_toml(),
             logs: &outcome.logs().collect::<Vec<_>>(),
             ceiling: report::Ceiling::find(self.archive, &record),
+            files: &run.files().collect::<Vec<_>>(),
         });
         run.add("report.html", page.as_bytes())?;
         let folder = run.finish(&record)?;

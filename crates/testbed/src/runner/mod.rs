@@ -19,7 +19,7 @@ use crate::export::svg::DrawError;
 use crate::inputs::Inputs;
 use crate::monitor::Watcher;
 use crate::plan::PlanError;
-use crate::record::{CandidateRecord, FORMAT, Machine, Program, RunRecord, WorkerRecord};
+use crate::record::{CandidateRecord, FORMAT, Machine, MonitorRecord, Program, RunRecord, WorkerRecord};
 use crate::samples::Samples;
 use crate::tally::{self, TallyError};
 use crate::wire::Progress;
@@ -96,9 +96,9 @@ pub enum RunnerError {
     /// The record would have gaps.
     #[error(
         "the run could not be traced later: it is not known {}; give what is missing (of a candidate in its file, \
-         of a server that runs already by --pid, --commit, --configuration, --tag, --repository, --fact and \
-         --preparation; of the testbed and its workers when they are built), or --untraceable to run all the \
-         same, which marks the run",
+         of a server that runs already by --pid and --data, or elsewhere by a monitor there with both, and by \
+         --commit, --configuration, --tag, --repository, --fact and --preparation; of the testbed and its workers \
+         when they are built), or --untraceable to run all the same, which marks the run",
         .0.join(", ")
     )]
     Untraceable(Vec<String>),
@@ -159,20 +159,21 @@ impl Runner<'_> {
         let mut coordinating = Machine::find(Some(self.archive));
         coordinating.roles.push("coordinator".to_owned());
         coordinating.busy_before = self.busy_before().await;
-        let work = self.prepare().await?;
-        let data = self.data_folder(&work);
-        coordinating.disk = Machine::find(data).disk;
+        let mut work = self.prepare().await?;
+        let watchers = self.watchers().await?;
+        self.complete(&mut work.candidate, &watchers);
+        coordinating.disk = Machine::find(self.data_folder(&work)).disk;
+        let watched: Vec<_> = watchers.iter().map(|watcher| (&watcher.record, &watcher.machine)).collect();
         let mut missing = self.missing(&work.candidate, &work.preparation);
-        missing.extend(missing_disk(data, coordinating.disk.as_deref()));
         missing.extend(coordinating.missing("the testbed"));
-        missing.extend(missing_busy(coordinating.busy_before));
+        missing.extend(self.missing_of_place(&watched, &coordinating));
         if !missing.is_empty() && !self.is_untraceable {
             return Err(RunnerError::Untraceable(missing));
         }
         // The place in the archive is taken before the load: a run is not made to be lost.
         let id = free_id(self.archive, &self.inputs.plan.name);
         let run = RunWriter::create(self.archive, &id)?;
-        let (collected, seen) = self.measure(&work, places, &coordinating).await?;
+        let (collected, seen) = self.measure(&work, watchers, places, &coordinating).await?;
         missing.extend(self.missing_of_workers(&collected.workers, &collected.machines, &coordinating));
         let mut void: Vec<_> = self.version_reason(&work).await.into_iter().collect();
         void.extend(busy_reason(coordinating.busy_before, "before", coordinating.processors, self.may_be_busy));
@@ -206,6 +207,12 @@ impl Runner<'_> {
         let busy_during = sampled.as_ref().and_then(busy);
         void.extend(busy_reason(busy_during, "during", coordinating.processors, self.may_be_busy));
         let watched: Vec<_> = watchers.iter().map(|watcher| watcher.machine.clone()).collect();
+        let machines = machines(coordinating.clone(), collected, &watchers, self.is_candidate_here());
+        // The first is the coordinator's.
+        void.extend(machines.iter().skip(1).filter_map(|machine| {
+            let when = format!("on {} before", machine.name);
+            busy_reason(machine.busy_before, &when, machine.processors, self.may_be_busy)
+        }));
         let mut elsewhere = Vec::new();
         for (sampled, watcher) in there.into_iter().zip(&mut watchers) {
             match sampled {
@@ -233,7 +240,7 @@ impl Runner<'_> {
             inputs: [self.inputs.digests(), work.candidate_files.clone()].concat(),
             seed: plan.seed,
             workers: collected.workers.clone(),
-            machines: machines(coordinating, collected, &watchers, self.is_candidate_here()),
+            machines,
             preparation: work.preparation.clone(),
             missing,
             beside: Beside {
@@ -269,6 +276,29 @@ impl Runner<'_> {
         missing
     }
 
+    /// What should be known of the machines of the candidate and is not: this one or those of monitors, each
+    /// with its record.
+    fn missing_of_place(&self, watched: &[(&MonitorRecord, &Machine)], coordinating: &Machine) -> Vec<String> {
+        let is_here = self.is_candidate_here();
+        let mut missing = Vec::new();
+        if is_here && coordinating.disk.is_none() {
+            missing.push("the disk and the file system of the candidate's data".to_owned());
+        }
+        if !is_here && watched.is_empty() {
+            missing.push("the machine of the candidate".to_owned());
+        }
+        for (MonitorRecord { address, .. }, machine) in watched {
+            let who = format!("monitor {address}");
+            if !machine.is_same(coordinating) {
+                missing.extend(machine.missing(&who));
+            }
+            if machine.disk.is_none() {
+                missing.push(format!("the disk and the file system of the data on the machine of {who}"));
+            }
+        }
+        missing
+    }
+
     /// What should be known of workers and their machines and is not. A worker of the testbed's own program
     /// lacks what that lacks, and so does one on its machine.
     fn missing_of_workers(
@@ -283,17 +313,6 @@ impl Runner<'_> {
         missing.extend(elsewhere.flat_map(|(worker, machine)| machine.missing(&format!("worker {}", worker.number))));
         missing
     }
-}
-
-/// The disk of the candidate's data, if their folder is known and it is not.
-fn missing_disk(data: Option<&Path>, disk: Option<&str>) -> Option<String> {
-    (data.is_some() && disk.is_none()).then(|| "the disk and the file system of the candidate's data".to_owned())
-}
-
-/// What others use of the processors before the run, if the machine does not report it.
-fn missing_busy(busy_before: Option<f64>) -> Option<String> {
-    let what = "the processors that others used on the machine of the testbed before the run";
-    busy_before.is_none().then(|| what.to_owned())
 }
 
 /// Why a run on a machine with so many processors says nothing, if others were at work there before or
@@ -354,6 +373,16 @@ fn free_id(archive: &Path, plan: &str) -> String {
     ids.into_iter().find(is_free).unwrap_or(id)
 }
 
+/// Adds what another program on the same machine says of it, and what runs there besides.
+fn add_look(known: &mut Machine, roles: Vec<String>, machine: &Machine) {
+    let is_new = |role: &String| !known.roles.contains(role);
+    let roles: Vec<_> = roles.into_iter().filter(is_new).collect();
+    known.roles.extend(roles);
+    known.disk = known.disk.take().or_else(|| machine.disk.clone());
+    // Who knows more of what belongs to the run counts less of it as others.
+    known.busy_before = known.busy_before.into_iter().chain(machine.busy_before).reduce(f64::min);
+}
+
 /// All machines of a run, each once, with what ran there.
 fn machines(
     coordinating: Machine,
@@ -365,12 +394,18 @@ fn machines(
     if is_candidate_here {
         all[0].roles.push("candidate".to_owned());
     }
-    let workers = collected.machines.iter().enumerate().map(|(worker, machine)| (format!("worker {worker}"), machine));
-    let monitors = watchers.iter().map(|watcher| (format!("monitor {}", watcher.record.address), &watcher.machine));
-    for (role, machine) in workers.chain(monitors) {
+    let workers = collected.machines.iter().enumerate();
+    let workers = workers.map(|(worker, machine)| (vec![format!("worker {worker}")], machine));
+    let monitors = watchers.iter().map(|watcher| {
+        let is_of_candidate = !watcher.record.processes.is_empty();
+        let candidate = is_of_candidate.then(|| "candidate".to_owned());
+        let monitor = format!("monitor {}", watcher.record.address);
+        (candidate.into_iter().chain([monitor]).collect::<Vec<_>>(), &watcher.machine)
+    });
+    for (roles, machine) in workers.chain(monitors) {
         match all.iter_mut().find(|known| known.is_same(machine)) {
-            Some(known) => known.roles.push(role),
-            None => all.push(Machine { roles: vec![role], ..machine.clone() }),
+            Some(known) => add_look(known, roles, machine),
+            None => all.push(Machine { roles, ..machine.clone() }),
         }
     }
     all
@@ -521,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn a_candidate_without_a_name_facts_or_preparation_and_data_on_no_known_disk_are_gaps() {
+    fn a_candidate_without_a_name_facts_or_preparation_is_a_gap() {
         let inputs = inputs();
         let candidate = CandidateRecord {
             program: Program { name: String::new(), ..program("another") },
@@ -537,10 +572,64 @@ mod tests {
         let wanted = ["name", "nodes", "copies", "consistency"].map(|what| format!("the candidate's {what}"));
         let wanted = [&wanted[..], &["how the candidate was prepared".to_owned()]].concat();
         assert_eq!(runner(&inputs, url).missing(&unprepared, ""), wanted);
-        assert!(missing_busy(Some(0.0)).is_none() && missing_busy(None).is_some_and(|what| what.contains("others")));
-        let data = Some(Path::new("/srv"));
-        assert!(missing_disk(data, None).is_some_and(|what| what.contains("the candidate's data")));
-        assert_eq!((missing_disk(data, Some("ext4")), missing_disk(None, None)), (None, None));
+    }
+
+    /// A machine of which all is known but its disk.
+    fn machine(name: &str) -> Machine {
+        Machine {
+            name: name.to_owned(),
+            processor: Some("Example 9000".to_owned()),
+            processors: 2,
+            memory_bytes: Some(1 << 30),
+            kernel: Some("Linux 6.12".to_owned()),
+            clock_source: Some("tsc".to_owned()),
+            limits: vec![("open files".to_owned(), "1024".to_owned())],
+            is_container: Some(false),
+            busy_before: Some(0.0),
+            ..Machine::default()
+        }
+    }
+
+    #[test]
+    fn a_candidate_on_an_unknown_machine_and_data_on_an_unknown_disk_are_gaps() {
+        let inputs = inputs();
+        let url = |pid: Option<u32>| Measured::Url("http://127.0.0.1".to_owned(), pid);
+        let (here, there) = (machine("here"), machine("there"));
+        let with_disk = |machine: &Machine| Machine { disk: Some("ext4".to_owned()), ..machine.clone() };
+        let missing = |measured: Measured, watched: &[&Machine], here: &Machine| {
+            let record = MonitorRecord { address: "x:1".to_owned(), ..MonitorRecord::default() };
+            let watched: Vec<_> = watched.iter().map(|machine| (&record, *machine)).collect();
+            runner(&inputs, measured).missing_of_place(&watched, here)
+        };
+        let of_data = ["the disk and the file system of the candidate's data"];
+        assert_eq!(missing(url(Some(7)), &[], &here), of_data);
+        let started = Measured::Candidate(Box::new(Candidate::shipped("null").unwrap()));
+        assert_eq!(missing(started, &[], &here), of_data);
+        assert!(missing(url(Some(7)), &[], &with_disk(&here)).is_empty());
+
+        assert_eq!(missing(url(None), &[], &here), ["the machine of the candidate"]);
+        assert!(missing(url(None), &[&with_disk(&there)], &here).is_empty());
+        let of_there = "the disk and the file system of the data on the machine of monitor x:1";
+        assert_eq!(missing(url(None), &[&there], &here), [of_there]);
+        let unknown = Machine { busy_before: None, ..with_disk(&there) };
+        let of_others = "the processors that others used on the machine of monitor x:1 before the run";
+        assert_eq!(missing(url(None), &[&unknown], &here), [of_others]);
+        // What is not known of the coordinator's machine is named already.
+        let unknown = Machine { busy_before: None, ..with_disk(&here) };
+        assert!(missing(url(None), &[&unknown], &here).is_empty());
+    }
+
+    #[test]
+    fn a_machine_with_several_programs_of_the_run_is_described_once() {
+        let mut known = Machine { roles: vec!["worker 0".to_owned()], busy_before: Some(1.5), ..machine("there") };
+        let of_monitor = Machine { disk: Some("ext4".to_owned()), busy_before: Some(0.5), ..machine("there") };
+        let roles = ["candidate", "monitor x:1"].map(str::to_owned);
+        add_look(&mut known, roles.to_vec(), &of_monitor);
+        let unknown = Machine { busy_before: None, disk: Some("xfs".to_owned()), ..machine("there") };
+        add_look(&mut known, ["candidate", "monitor x:2"].map(str::to_owned).to_vec(), &unknown);
+        assert_eq!(known.roles, ["worker 0", "candidate", "monitor x:1", "monitor x:2"]);
+        // The worker took the candidate, which the monitor knows, for one of the others.
+        assert_eq!((known.busy_before, known.disk.as_deref()), (Some(0.5), Some("ext4")));
     }
 
     #[test]
@@ -556,16 +645,8 @@ mod tests {
     fn workers_of_another_program_and_on_another_machine_have_gaps_of_their_own() {
         let inputs = inputs();
         let runner = runner(&inputs, Measured::Url(String::new(), None));
-        let machine = |name: &str| Machine {
-            name: name.to_owned(),
-            processor: Some("Example 9000".to_owned()),
-            processors: 2,
-            clock_source: Some("tsc".to_owned()),
-            limits: vec![("open files".to_owned(), "1024".to_owned())],
-            is_container: Some(false),
-            ..Machine::default()
-        };
         let (here, elsewhere) = (machine("here"), machine("elsewhere"));
+        let elsewhere = Machine { memory_bytes: None, kernel: None, busy_before: None, ..elsewhere };
         let own = worker(0, 0.0, runner.program.clone());
         let other = worker(1, 0.0, Program { commit: None, ..program("another") });
         let missing = |workers: &[WorkerRecord], machine: &Machine| {
@@ -573,7 +654,8 @@ mod tests {
         };
         assert!(missing(std::slice::from_ref(&own), &here).is_empty());
         assert_eq!(missing(std::slice::from_ref(&other), &here), ["worker 1's commit"]);
-        let wanted = ["the memory of the machine of worker 0", "the kernel of the machine of worker 0"];
-        assert_eq!(missing(std::slice::from_ref(&own), &elsewhere), wanted);
+        let of_machine = ["memory", "kernel"].map(|what| format!("the {what} of the machine of worker 0"));
+        let of_others = "the processors that others used on the machine of worker 0 before the run".to_owned();
+        assert_eq!(missing(std::slice::from_ref(&own), &elsewhere), [&of_machine[..], &[of_others]].concat());
     }
 }

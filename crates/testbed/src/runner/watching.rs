@@ -15,15 +15,12 @@ use crate::archive::CANDIDATE;
 use crate::beside::marks::Marks;
 use crate::beside::{self, EventRecord, Lengths, LogExcerpt};
 use crate::coordinator::{Collected, Coordinator, RunError, WorkerPlace};
-use crate::monitor::{self, CgroupWatch, MetricsSource, MonitorError, ShippedLog, Watch, Watcher};
+use crate::monitor::{self, BUSY_WINDOW, CgroupWatch, MetricsSource, MonitorError, ShippedLog, Watch, Watcher};
 use crate::record::{Machine, WorkerRecord};
 use crate::samples::Samples;
 
 /// From sample to sample of the monitor.
 const MONITOR_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How long the machine is watched before a run, to see whether it is busy with something else.
-const BUSY_WINDOW: Duration = Duration::from_secs(1);
 
 /// What the monitor has sampled, as it is kept and as it is shown.
 pub(super) struct Sampled {
@@ -82,10 +79,20 @@ impl Runner<'_> {
         monitor::others_during(BUSY_WINDOW, watches(pid), cgroups).await
     }
 
+    /// Connects to the monitors on other machines.
+    pub(super) async fn watchers(&self) -> Result<Vec<Watcher>, RunnerError> {
+        let connecting = self.monitors.iter().map(|address| async move {
+            let connected = Watcher::connect(address, self.token).await;
+            connected.map_err(|message| RunnerError::Monitor { address: address.clone(), message })
+        });
+        try_join_all(connecting).await
+    }
+
     /// Makes the load and the events, and watches the candidate meanwhile.
     pub(super) async fn measure(
         &self,
         work: &Work,
+        mut watchers: Vec<Watcher>,
         places: Vec<WorkerPlace>,
         coordinating: &Machine,
     ) -> Result<(Collected, Seen), RunnerError> {
@@ -93,11 +100,6 @@ impl Runner<'_> {
         let (end, mut ended) = watch::channel(false);
         let (mut also_started, is_over) = (started.clone(), ended.clone());
         let (started_there, ended_there) = (started.clone(), ended.clone());
-        let connecting = self.monitors.iter().map(|address| async move {
-            let connected = Watcher::connect(address, self.token).await;
-            connected.map_err(|message| RunnerError::Monitor { address: address.clone(), message })
-        });
-        let mut watchers = try_join_all(connecting).await?;
         let on_start = |at: Timestamp| {
             let left = Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default();
             start.send_replace(Some(Instant::now() + left));

@@ -7,10 +7,10 @@ use tokio::time::timeout;
 
 use super::{Measured, Runner, RunnerError};
 use crate::candidate::{self, RunningCandidate, Versions};
-use crate::monitor::NodeSource;
+use crate::monitor::{NodeSource, Watcher};
 use crate::plan::invalid;
 use crate::reach::Reach;
-use crate::record::{CandidateRecord, Input};
+use crate::record::{CandidateRecord, Input, ProcessRecord};
 use crate::scenario::Scenario;
 
 /// How long a candidate may take to print its version after the load.
@@ -49,7 +49,7 @@ impl Runner<'_> {
         let (scenarios, fill) = (self.inputs.compiled()?, self.inputs.compiled_fill()?);
         let folder = tempfile::tempdir()?;
         let mut preparation = self.inputs.plan.preparation.clone();
-        let (reach, mut candidate, versions, candidate_files, running) = match &self.measured {
+        let (reach, candidate, versions, candidate_files, running) = match &self.measured {
             Measured::Url(url, id) => {
                 if !self.inputs.plan.events.is_empty() {
                     let message = "they are commands of a candidate that the testbed starts; name it by --candidate";
@@ -58,7 +58,7 @@ impl Runner<'_> {
                 let reach = Reach::of_plan(self.inputs, url)?;
                 let mut record = candidate::found(&reach).await;
                 if let Some(id) = id {
-                    record.describe_process(*id);
+                    record.describe(&ProcessRecord::find(*id));
                 }
                 record.add(&self.given);
                 let served = candidate::served_version(&reach).await;
@@ -85,13 +85,6 @@ impl Runner<'_> {
             }
         };
         self.check_version(&candidate.program.name, &versions)?;
-        if candidate.program.sha256.is_some() && candidate.program.sha256 == self.program.sha256 {
-            // It is built from what the testbed is built from.
-            let (program, own) = (&mut candidate.program, &self.program);
-            program.tag = program.tag.take().or_else(|| own.tag.clone());
-            program.repository = program.repository.take().or_else(|| own.repository.clone());
-            program.is_dirty = program.is_dirty.or(own.is_dirty);
-        }
         let cgroup = match &running {
             Some(running) => running.cgroup().await?,
             None => self.cgroup.map(Path::to_owned),
@@ -113,6 +106,22 @@ impl Runner<'_> {
             running,
             folder,
         })
+    }
+
+    /// Adds what is known of the candidate from elsewhere: what monitors say of its processes, if none is
+    /// known here, and what the testbed knows of itself, if it is the same program.
+    pub(super) fn complete(&self, candidate: &mut CandidateRecord, watchers: &[Watcher]) {
+        if !self.is_candidate_here() {
+            let processes: Vec<_> = watchers.iter().flat_map(|watcher| &watcher.record.processes).collect();
+            candidate.describe_one_of(&processes);
+        }
+        if candidate.program.sha256.is_some() && candidate.program.sha256 == self.program.sha256 {
+            // It is built from what the testbed is built from.
+            let (program, own) = (&mut candidate.program, &self.program);
+            program.tag = program.tag.take().or_else(|| own.tag.clone());
+            program.repository = program.repository.take().or_else(|| own.repository.clone());
+            program.is_dirty = program.is_dirty.or(own.is_dirty);
+        }
     }
 
     /// Whether there are so many workers that each address has one.

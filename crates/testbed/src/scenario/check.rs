@@ -70,6 +70,7 @@ impl Answer {
 #[derive(Clone, Debug)]
 pub(super) struct Check {
     status: Vec<u16>,
+    conflict: Vec<u16>,
     headers: Vec<(http::HeaderName, Regex)>,
     answer: Option<Regex>,
     bytes: Option<Template>,
@@ -84,27 +85,43 @@ impl Check {
                 return Err("check.answer: for steps with a `command`".to_owned());
             }
             Protocol::Resp if !spec.status.is_empty() => return Err("check.status: for steps with a `path`".to_owned()),
+            Protocol::Resp if !spec.conflict.is_empty() => {
+                return Err("check.conflict: for steps with a `path`".to_owned());
+            }
             Protocol::Resp if !spec.header.is_empty() => return Err("check.header: for steps with a `path`".to_owned()),
             _ => {}
         }
-        if let Some(status) = spec.status.iter().find(|status| !(100..600).contains(*status)) {
-            return Err(format!("check.status: {status} is no status"));
+        for (key, codes) in [("status", &spec.status), ("conflict", &spec.conflict)] {
+            if let Some(status) = codes.iter().find(|status| !(100..600).contains(*status)) {
+                return Err(format!("check.{key}: {status} is no status"));
+            }
         }
         let text = |text: &Option<String>| text.as_deref().map(|text| Template::parse(text, names)).transpose();
         let header = |(name, pattern): (&String, &String)| Ok((field_name(name)?, regex(pattern)?));
-        Ok(Self {
+        let check = Self {
             status: spec.status.clone(),
+            conflict: spec.conflict.clone(),
             headers: spec.header.iter().map(header).collect::<Result<_, String>>()?,
             answer: spec.answer.as_deref().map(regex).transpose()?,
             bytes: text(&spec.bytes)?,
             sha256: text(&spec.sha256)?,
             contains: text(&spec.contains)?,
-        })
+        };
+        let ambiguous = check.conflict.iter().copied().find(|status| check.allows(*status));
+        match ambiguous {
+            Some(status) => Err(format!("check.conflict: {status} is also a right `status`")),
+            None => Ok(check),
+        }
     }
 
     /// Whether it looks at the body, and not only at its length.
     pub(super) fn needs_body(&self) -> bool {
         self.answer.is_some() || self.sha256.is_some() || self.contains.is_some()
+    }
+
+    /// Whether another user was first, as the step allows it.
+    pub(super) fn is_conflict(&self, answer: &Answer) -> bool {
+        matches!(&answer.head, Head::Http(status, _) if self.conflict.contains(&status.as_u16()))
     }
 
     pub(super) fn check(&self, answer: &Answer, values: &[String]) -> Result<(), String> {

@@ -295,6 +295,9 @@ mod tests {
         assert!(error("${place}", "${plaice}").starts_with("scenario test: step read: there is no ${plaice}"));
         assert!(error("feed = \"body\" }", "feed = \"n\" }").contains("has no bodies"));
         assert!(error("[201]", "[99]").contains("status"));
+        let conflict = |code: &str| error("[201]", &format!("[201], conflict = [412, {code}]"));
+        assert!(conflict("600").ends_with("step create: check.conflict: 600 is no status"), "{}", conflict("600"));
+        assert!(conflict("201").ends_with("check.conflict: 201 is also a right `status`"), "{}", conflict("201"));
         assert!(error("count = 4", "count = 4, colour = 2").contains("colour"));
         let pause = error("name = \"read\"", "name = \"read\"\npause = \"2 years\"");
         assert_eq!(pause, "scenario test: step read: pause: a year at most");
@@ -334,6 +337,7 @@ mod tests {
             assert_eq!(error(&format!("command = [\"PING\"]\n{key} = {value}")), message);
         }
         assert!(error("command = [\"PING\"]\ncheck = { status = [200] }").contains("check.status"));
+        assert!(error("command = [\"PING\"]\ncheck = { conflict = [412] }").contains("check.conflict: for steps"));
         assert!(error("command = [\"PING\"]\nsave = { x = { header = \"A\" } }").contains("`answer`"));
         assert!(error("path = \"/\"\ncheck = { answer = \"a\" }").contains("check.answer"));
         let mixed = "command = [\"PING\"]\n[[steps]]\nname = \"t\"\npath = \"/\"";

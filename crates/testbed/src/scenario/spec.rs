@@ -76,6 +76,9 @@ pub enum BodySpec {
 pub struct CheckSpec {
     /// The status codes that are right; any of 200 to 399 unless set.
     pub status: Vec<u16>,
+    /// The status codes of a conflict with another user. Such an answer is right, is counted apart, and is not
+    /// checked further.
+    pub conflict: Vec<u16>,
     /// Header fields that must match regular expressions.
     pub header: BTreeMap<String, String>,
     /// A regular expression that the answer to a command must match.

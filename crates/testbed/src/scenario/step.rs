@@ -58,6 +58,11 @@ impl Step {
         self.request.filled(values, bodies)
     }
 
+    /// Whether its request met a conflict with another user, which the step allows.
+    pub(crate) fn met_conflict(&self, answer: &Answer) -> bool {
+        self.check.is_conflict(answer)
+    }
+
     pub(super) fn take(&self, answer: &Answer, values: &mut [String]) -> Result<(), String> {
         self.check.check(answer, values)?;
         for (number, source) in &self.save {

@@ -221,6 +221,19 @@ fn service_time_and_first_byte_count_from_sending_and_only_of_what_was_done() {
 }
 
 #[test]
+fn a_conflict_is_done_and_counted_apart_in_its_step_and_is_no_error() {
+    let conflict = Event { outcome: Outcome::Conflict, status: Some(412), ..failing(1, 500_000, 600_000) };
+    let measured = counted(&[&[done(0, 0, 50_000), done(1, 100_000, 200_000), conflict, failing(1, 0, 900_000)]], &[]);
+    let of = |tally: &Tally| (tally.due, tally.done, tally.conflicts, tally.failed, tally.response.count);
+    let summary = &measured.summary;
+    let steps: Vec<_> = summary.steps.iter().map(|step| of(&step.tally)).collect();
+    assert_eq!(steps, [(1, 1, 0, 0, 1), (3, 2, 1, 1, 2)]);
+    assert_eq!(of(&summary.all), (4, 3, 1, 1, 3));
+    assert_eq!(summary.errors.iter().map(|error| error.count).sum::<u64>(), 1);
+    assert_eq!((measured.seconds[0].done, measured.seconds[0].failed), (3, 1));
+}
+
+#[test]
 fn the_first_error_of_a_kind_is_that_of_all_workers_even_within_one_second() {
     let refused = Event { outcome: Outcome::Refused, ..failing(0, 500_000, 600_000) };
     let measured = counted(&[&[failing(0, 700_000, 900_000)], &[failing(1, 300_000, 400_000), refused]], &[]);

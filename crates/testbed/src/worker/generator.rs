@@ -160,3 +160,28 @@ impl User {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn users_are_drawn_by_the_shares_of_the_plan() {
+        let counted = |scenarios: &str| {
+            let load = "load = { shape = \"constant\", rate = 1, duration = \"1s\" }";
+            let plan = Plan::parse(&format!("name = \"x\"\nscenarios = [{scenarios}]\n{load}\n")).unwrap();
+            let mut counts = vec![0; plan.scenarios.len()];
+            (0..10_000).for_each(|number| counts[scenario_of(&plan, number)] += 1);
+            counts
+        };
+        let two = |one: u32, other: u32| {
+            let of = |name: &str, share: u32| format!("{{ scenario = \"{name}\", share = {share} }}");
+            counted(&format!("{}, {}", of("read", one), of("update", other)))[0]
+        };
+        // 30 is the standard deviation of the first, and 50 that of the second.
+        assert!((8_900..=9_100).contains(&two(90, 10)), "{}", two(90, 10));
+        assert!((4_850..=5_150).contains(&two(50, 50)), "{}", two(50, 50));
+        assert_eq!(counted("{ scenario = \"read\", share = 3 }"), [10_000]);
+    }
+}

@@ -49,7 +49,7 @@ impl Log {
         self.count(|progress| {
             progress.sent += u64::from(event.sent_us.is_some());
             match &event.outcome {
-                Outcome::Done => progress.done += 1,
+                Outcome::Done | Outcome::Conflict => progress.done += 1,
                 Outcome::Refused => progress.refused += 1,
                 Outcome::TimeOut | Outcome::Dropped | Outcome::Failed(_) => progress.failed += 1,
             }

@@ -43,7 +43,7 @@ use crate::coordinator::{PART_MAX, READY_MAX};
 use crate::event::EventError;
 use crate::inputs::Inputs;
 use crate::link::ProxyThread;
-use crate::monitor::Resident;
+use crate::monitor::{self, BUSY_WINDOW, Resident};
 use crate::plan::{Keep, Plan, PlanError};
 use crate::record::{Machine, Program};
 use crate::replay;
@@ -180,6 +180,10 @@ async fn work(wire: &mut Wire) -> Result<(), WorkerError> {
             // Its part of the fill had ended already.
             ToWorker::StopFill => {}
             ToWorker::Clock => wire.send(&clock()).await?,
+            ToWorker::Others => {
+                let others = monitor::others_during(BUSY_WINDOW, Vec::new(), Vec::new()).await;
+                wire.send(&ToCoordinator::Others(others)).await?;
+            }
             ToWorker::Start { unix_us } => break instant(unix_us),
             _ => return Err(CallerError::Protocol("no start").into()),
         }

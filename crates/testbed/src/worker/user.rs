@@ -77,7 +77,7 @@ impl User {
     }
 
     /// Goes through the steps. The first is due at `due`, each later one when the answer to the one before
-    /// was checked and the pause is over. A failure ends it: what follows would mean nothing.
+    /// was checked and the pause is over. A failure or a conflict ends it: what follows would mean nothing.
     pub async fn run(&mut self, round: u64, due: Instant) {
         let shared = self.shared.clone();
         let scenario = &shared.scenarios[self.scenario];
@@ -166,6 +166,9 @@ impl User {
     /// Checks an answer, and keeps what later steps need of it.
     async fn check(&self, index: usize, values: &mut UserValues, answer: Answer) -> Outcome {
         let step = &self.shared.scenarios[self.scenario].steps[index];
+        if step.met_conflict(&answer) {
+            return Outcome::Conflict;
+        }
         let (answer, taken) = match answer.body.len() >= LARGE_BYTES {
             true => match self.take_elsewhere(index, values, answer).await {
                 Ok(looked) => looked,

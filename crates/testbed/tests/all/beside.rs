@@ -8,9 +8,9 @@ use std::time::Duration;
 use crate::support::{TOKEN, is_installed, ok, runner_of, serve, worker};
 use testbed::candidate::{Candidate, Given};
 use testbed::inputs::Inputs;
-use testbed::monitor::{RemoteMonitor, Settings};
+use testbed::monitor::{RemoteMonitor, Settings, Watch};
 use testbed::plan::Plan;
-use testbed::record::{Machine, Program};
+use testbed::record::{Machine, ProcessRecord, Program};
 use testbed::results::Verdict;
 use testbed::runner::{Filed, Measured, Runner, RunnerError};
 use testbed::saturation::Saturation;
@@ -176,14 +176,15 @@ async fn monitor(token: &str) -> (tokio::task::JoinHandle<()>, String) {
 
 /// A monitor of a machine that is described so, and its address. `others`: it samples what others use.
 async fn monitor_of(token: &str, machine: Machine, others: bool) -> (tokio::task::JoinHandle<()>, String) {
-    monitor_with(token, machine, others, Vec::new()).await
+    monitor_with(token, machine, others, Vec::new(), Vec::new()).await
 }
 
-/// The same of a monitor that follows logs.
+/// The same of a monitor that watches processes and follows logs.
 async fn monitor_with(
     token: &str,
     machine: Machine,
     others: bool,
+    watches: Vec<Watch>,
     logs: Vec<PathBuf>,
 ) -> (tokio::task::JoinHandle<()>, String) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -194,7 +195,7 @@ async fn monitor_with(
         machine: Machine { name: "node-2/../x".to_owned(), ..machine },
         settings: Settings {
             data: None,
-            watches: Vec::new(),
+            watches,
             cgroups: Vec::new(),
             others,
             metrics: None,
@@ -292,7 +293,7 @@ async fn the_logs_that_a_monitor_elsewhere_follows_have_what_was_printed_around_
     fs::write(&log, "long ago\n").unwrap();
     fs::write(&silent, "long ago\n").unwrap();
     let logs = vec![log.clone(), silent, missing.clone()];
-    let (_kept, address) = monitor_with(TOKEN, Machine::find(None), false, logs).await;
+    let (_kept, address) = monitor_with(TOKEN, Machine::find(None), false, Vec::new(), logs).await;
     let path = log.clone();
     let filed = run_elsewhere_with(folder.path(), &[address], move || {
         let mut log = fs::OpenOptions::new().append(true).open(&path).unwrap();
@@ -329,12 +330,28 @@ impl Drop for Stranger {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_monitor_elsewhere_that_tells_others_apart_makes_a_run_void_if_they_use_its_machine() {
+async fn a_monitor_elsewhere_tells_the_candidate_for_the_record_and_others_that_make_a_run_void_apart() {
     let (folder, _stranger) = (tempfile::tempdir().unwrap(), Stranger::start());
+    // It stands for the process of the candidate.
+    let process = tokio::process::Command::new("sleep").arg("600").kill_on_drop(true).spawn().unwrap();
+    let watch = Watch { name: "server".to_owned(), pid: process.id().unwrap() };
+    let known = ProcessRecord::find(watch.pid);
     // Of no processors all are more than a tenth.
     let machine = Machine { processors: 0, ..Machine::find(None) };
-    let (_kept, address) = monitor_of(TOKEN, machine, true).await;
-    let filed = run_elsewhere(folder.path(), &[address]).await;
+    let (_kept, address) = monitor_with(TOKEN, machine, true, vec![watch], Vec::new()).await;
+    let filed = run_elsewhere(folder.path(), std::slice::from_ref(&address)).await;
+    let candidate = &filed.record.candidate;
+    assert_eq!(candidate.command.as_deref().unwrap(), ["sleep", "600"]);
+    assert_eq!((&candidate.program.name, &candidate.program.sha256), (&known.name, &known.sha256));
+    assert_eq!(filed.record.beside.monitors[0].processes, [known]);
+    let of_candidate = |what: &&String| what.starts_with("the candidate's ") || what.contains("of the candidate");
+    let missing: Vec<_> = filed.record.missing.iter().filter(of_candidate).collect();
+    let wanted = ["version", "commit", "repository", "configuration", "nodes", "copies", "consistency"];
+    assert_eq!(missing, wanted.map(|what| format!("the candidate's {what}")).iter().collect::<Vec<_>>());
+    let there = filed.record.machines.iter().find(|machine| machine.name == "node-2/../x").unwrap();
+    assert_eq!(there.roles, ["candidate".to_owned(), format!("monitor {address}")]);
+    assert!(there.busy_before.is_some_and(|busy| busy >= 0.0), "{there:?}");
+
     let busy = filed.record.beside.monitors[0].busy_during.unwrap();
     assert_eq!(filed.outcome.judgement.verdict, Verdict::Void);
     let reasons = filed.outcome.judgement.reasons.join("\n");

@@ -9,12 +9,17 @@ use crate::invented::{add, runs};
 /// Widths of a window on a desk, and of a phone.
 const WIDTHS: [(&str, u32); 2] = [("desktop", 1_280), ("phone", 390)];
 
-/// A portal over invented runs. Returns its folder and that of one of the runs.
-fn portal(folder: &Path) -> (PathBuf, PathBuf) {
+/// Waits until charts are drawn, also those that are drawn again because the width has changed.
+const DRAWN: &str = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))";
+
+/// A portal over invented runs. Returns its folder, that of a run that has held, and that of a
+/// failed one with a monitor and events.
+fn portal(folder: &Path) -> (PathBuf, PathBuf, PathBuf) {
     let (archive, out) = (folder.join("archive"), folder.join("portal"));
-    let folders: Vec<_> = runs(30).iter().map(|run| add(&archive, run).unwrap()).collect();
+    let folders = runs(30).into_iter().map(|run| (add(&archive, &run).unwrap(), run));
+    let (watched, others): (Vec<_>, Vec<_>) = folders.partition(|(_, run)| run.is_watched);
     testbed::portal::publish(&archive, &out).unwrap();
-    (out, folders[0].clone())
+    (out, others[0].0.clone(), watched[0].0.clone())
 }
 
 /// Looks at a page at all widths, in the light and in the dark, and as it is printed.
@@ -24,8 +29,7 @@ fn look(page: &mut Page, name: &str) {
         for (light, is_dark) in [("light", false), ("dark", true)] {
             page.view(width, is_dark);
             page.until(&format!("innerWidth === {width}"));
-            // Charts are drawn again when the width has changed.
-            page.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))");
+            page.value(DRAWN);
             let too_wide = page.value("document.documentElement.scrollWidth - document.documentElement.clientWidth");
             assert!(too_wide.as_f64() <= Some(0.0), "{name}, {device}: the page is {too_wide} pixels too wide");
             pages.push(page.value("getComputedStyle(document.body).backgroundColor"));
@@ -53,7 +57,7 @@ fn assert_no_complaint(page: &Page) {
 fn a_report_opens_without_a_network_and_draws_its_charts() {
     let Some(mut page) = Page::new() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let (out, run) = portal(folder.path());
+    let (out, run, failed) = portal(folder.path());
     page.open(&run.join("data/report.html"));
     page.until("document.querySelectorAll('#charts figure canvas').length >= 4");
     let (title, heading) = (page.value("document.title"), page.value("document.querySelector('h1').textContent"));
@@ -71,6 +75,50 @@ fn a_report_opens_without_a_network_and_draws_its_charts() {
     page.open(&out.join("runs").join(run.file_name().unwrap()).join("report.html"));
     page.until("document.querySelectorAll('#charts figure canvas').length >= 4");
     assert_no_complaint(&page);
+
+    marks_errors_and_events(&mut page, &failed);
+}
+
+/// Of each chart: its title, whether something has the colour of errors, and how many lines from
+/// top to bottom have that of events.
+const MARKED: &str = "[...document.querySelectorAll('#charts figure')].map((chart) => {
+    const canvas = chart.querySelector('canvas');
+    const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    const columns = (name) => {
+        const hex = getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+        const wanted = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+        const counts = new Array(canvas.width).fill(0);
+        for (let at = 0; at < pixels.length; at += 4) {
+            if (wanted.every((value, part) => pixels[at + part] === value)) counts[at / 4 % canvas.width] += 1;
+        }
+        return counts;
+    };
+    // Half of a dashed line.
+    const lines = columns('muted').filter((count) => count > canvas.height / 5).length;
+    const title = chart.querySelector('figcaption').firstChild.textContent;
+    return [title, columns('bad1').some((count) => count > 0), lines];
+})";
+
+/// In a failed run errors and events are marked in all charts: in those of the requests and in
+/// those of the monitor.
+fn marks_errors_and_events(page: &mut Page, failed: &Path) {
+    page.view(WIDTHS[0].1, false);
+    page.open(&failed.join("data/report.html"));
+    page.until("[...document.querySelectorAll('#charts figure')].every((chart) => chart.querySelector('canvas'))");
+    page.value(DRAWN);
+    let titles = [
+        "Requests per second",
+        "Response time",
+        "Active users",
+        "Bodies received",
+        "Processors, by process",
+        "Memory, by process",
+        "Time in collections of garbage",
+        "Disk busy and full",
+    ];
+    assert_eq!(page.value(MARKED), json!(titles.map(|title| json!([title, true, 2]))));
+    page.keep_image("report-failed");
+    assert_no_complaint(page);
 }
 
 /// The ids of the runs that the table of a portal shows.
@@ -87,8 +135,8 @@ fn filter(page: &mut Page, name: &str, value: &str) {
     assert_eq!(page.value(&format!("{field}.value")), value, "{name}");
 }
 
-/// Each further filter, by what the newest run says, and two days.
-fn filters_by_the_newest_run_and_by_days(page: &mut Page, rows: &[Value]) {
+/// Each further filter: by what the newest run says, by days, by scenario, by rate, and by words.
+fn filters_by_all_else(page: &mut Page, rows: &[Value]) {
     let ids = |is_asked_for: &dyn Fn(&Value) -> bool| -> Vec<String> {
         rows.iter().filter(|row| is_asked_for(row)).map(|row| row["id"].as_str().unwrap().to_owned()).collect()
     };
@@ -107,6 +155,24 @@ fn filters_by_the_newest_run_and_by_days(page: &mut Page, rows: &[Value]) {
     assert!(between.len() > 1 && between.len() < rows.len());
     assert_eq!(shown(page), between);
     page.value("document.getElementById('all').click()");
+
+    let mut shows = |filters: &[(&str, &str)], is_asked_for: &dyn Fn(&Value) -> bool| {
+        filters.iter().for_each(|(name, value)| filter(page, name, value));
+        let wanted = ids(is_asked_for);
+        assert!(!wanted.is_empty() && wanted.len() < rows.len(), "{filters:?}: {wanted:?}");
+        assert_eq!(shown(page), wanted, "{filters:?}");
+        page.value("document.getElementById('all').click()");
+    };
+    for scenario in ["ingest", "read"] {
+        shows(&[("scenario", scenario)], &|row| row["scenarios"].get(scenario).is_some());
+    }
+    let rate = |row: &Value| row["rate_due"].as_f64().unwrap();
+    shows(&[("rate_from", "60")], &|row| rate(row) >= 60.0);
+    shows(&[("rate_to", "60")], &|row| rate(row) <= 60.0);
+    shows(&[("rate_from", "30"), ("rate_to", "100")], &|row| (30.0..=100.0).contains(&rate(row)));
+    // All words, wherever they are, in small letters or capitals.
+    let is_found = |row: &Value| row["candidate"] == "fedora" && row["machine"] == "node-3";
+    shows(&[("text", "NODE-3  Fedora")], &is_found);
 }
 
 /// The trend over commits, and the rates against nodes and workers.
@@ -143,7 +209,7 @@ fn trend_and_rates(page: &mut Page, rows: &[Value]) {
 fn a_portal_opens_without_a_network_filters_runs_and_compares_two() {
     let Some(mut page) = Page::new() else { return };
     let folder = tempfile::tempdir().unwrap();
-    let (out, _) = portal(folder.path());
+    let (out, ..) = portal(folder.path());
     let rows: Vec<Value> = serde_json::from_slice(&std::fs::read(out.join("runs.json")).unwrap()).unwrap();
     let ids = |is_asked_for: &dyn Fn(&Value) -> bool| -> Vec<String> {
         rows.iter().filter(|row| is_asked_for(row)).map(|row| row["id"].as_str().unwrap().to_owned()).collect()
@@ -167,7 +233,7 @@ fn a_portal_opens_without_a_network_filters_runs_and_compares_two() {
     assert_eq!(shown(&mut page), of_configuration);
 
     page.value("document.getElementById('all').click()");
-    filters_by_the_newest_run_and_by_days(&mut page, &rows);
+    filters_by_all_else(&mut page, &rows);
     trend_and_rates(&mut page, &rows);
     filter(&mut page, "configuration_sha256", configuration);
 

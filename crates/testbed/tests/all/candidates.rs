@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::support::{has_ended, is_installed};
+use crate::support::{archiver, has_ended, is_installed};
 use testbed::candidate::{Candidate, RunningCandidate, found};
 
 /// Starts a shipped candidate, and checks that the record has no gap.
@@ -16,7 +16,7 @@ async fn start(name: &str, program: &str, package: &str) -> Option<(RunningCandi
     let work = tempfile::tempdir().unwrap();
     let candidate = Candidate::shipped(name).unwrap();
     let data = work.path().join("data");
-    let running = RunningCandidate::start(&candidate, &data, work.path(), Path::new("/bin/false")).await.unwrap();
+    let running = RunningCandidate::start(&candidate, &data, work.path(), &archiver(work.path())).await.unwrap();
     let record = running.record().await.unwrap();
     assert_eq!(record.program.name, name);
     assert!(!record.program.version.is_empty() && record.program.sha256.is_some(), "{record:?}");

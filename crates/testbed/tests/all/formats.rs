@@ -21,7 +21,7 @@ fn a_run_of_the_first_form_is_whole_and_all_of_it_is_read() {
     assert_eq!((&worker.command, worker.memory_peak_bytes, &worker.program.tag), (&None, None, &None));
     assert_eq!(outcome.judgement.verdict, Verdict::Held);
     let (all, seconds) = (&outcome.summary.all, run.seconds().unwrap());
-    assert_eq!((all.due, all.done), (60, 60));
+    assert_eq!((all.due, all.done, all.conflicts), (60, 60, 0));
     assert_eq!(seconds.iter().filter(|second| second.at_s >= 0).map(|second| second.due).sum::<u64>(), all.due);
     let latencies = run.latencies().unwrap();
     assert_eq!(latencies.units.iter().map(|(_, histogram)| histogram.len()).sum::<u64>(), 100, "with the warm-up");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Run, TOKEN, ok, runner_of, serve, worker, worker_of};
+use crate::support::{Run, TOKEN, ok, runner_of, serve, worker, worker_on};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ use testbed::tally::Measured;
 use testbed::verdict::judge;
 use testbed::wire::{Progress, ToCoordinator, ToWorker, Wire};
 use tokio::io::AsyncReadExt;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
 
 fn events(path: &Path, names: &StepNames) -> Vec<Event> {
@@ -137,13 +137,13 @@ async fn the_same_plan_and_seed_send_the_same_requests_byte_for_byte() {
         body = { feed = "body" }
     "#;
     let sent_with = async |seed: u64, workers: u32| {
-        let seen = Arc::new(Mutex::new(BTreeSet::new()));
+        let seen = Arc::new(Mutex::new(Vec::new()));
         let into = seen.clone();
         let address = serve(move |request: Request<Bytes>| {
             // The port of the server differs.
             let headers: Vec<_> = request.headers().iter().filter(|(name, _)| name.as_str() != "host").collect();
             let line = format!("{} {} {headers:?} {:?}", request.method(), request.uri(), request.body());
-            into.lock().insert(line);
+            into.lock().push(line);
             async { ok() }
         })
         .await;
@@ -154,7 +154,9 @@ async fn the_same_plan_and_seed_send_the_same_requests_byte_for_byte() {
         );
         let run = Run::new(&plan, &[("put", scenario)]);
         run.measure(address).await;
-        let seen = seen.lock().clone();
+        // They come over several connections, in any order.
+        let mut seen = seen.lock().clone();
+        seen.sort_unstable();
         assert!(seen.len() > 50, "{}", seen.len());
         seen
     };
@@ -211,6 +213,7 @@ async fn a_worker_that_does_not_say_what_it_is_makes_no_run() {
     let ignore = |_: u32, _: Progress| {};
     let runner = Runner {
         measured: testbed::runner::Measured::Url(format!("http://{address}"), Some(std::process::id())),
+        data: Some(folder.path()),
         given: Given {
             commit: known("abc"),
             tag: known("v1.2"),
@@ -236,7 +239,7 @@ async fn a_worker_that_does_not_say_what_it_is_makes_no_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_has_its_command_line_tag_and_repository_in_the_record() {
+async fn a_worker_has_its_command_line_tag_and_repository_and_what_others_use_there_in_the_record() {
     let address = serve(async |_| ok()).await;
     let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
                 load = { shape = \"constant\", rate = 10, duration = \"200ms\" }\n";
@@ -245,12 +248,17 @@ async fn a_worker_has_its_command_line_tag_and_repository_in_the_record() {
     let (archive, ignore) = (folder.path().join("archive"), |_: u32, _: Progress| {});
     let known = |text: &str| Some(text.to_owned());
     let program = Program { tag: known("v0.1.0"), repository: known("https://example.org/"), ..Program::default() };
-    let filed = runner_of(&inputs, address, &archive, &ignore).run(vec![worker_of(program.clone())]).await.unwrap();
+    let there = Machine { name: "node-3".to_owned(), ..Machine::find(None) };
+    let workers = vec![worker_on(there, program.clone())];
+    let filed = runner_of(&inputs, address, &archive, &ignore).run(workers).await.unwrap();
     let own: Vec<_> = std::env::args().collect();
     // As it is kept, and as it is shown.
     let record = testbed::archive::ArchivedRun::at(&filed.folder).record().unwrap();
     let worker = &record.workers[0];
     assert_eq!((&worker.program, worker.command.as_ref()), (&program, Some(&own)));
+    let there = record.machines.iter().find(|machine| machine.name == "node-3").unwrap();
+    assert_eq!(there.roles, ["worker 0"]);
+    assert!(there.busy_before.is_some_and(|busy| busy >= 0.0), "{there:?}");
     let (at_start, peak) = (worker.memory_at_start_bytes.unwrap(), worker.memory_peak_bytes.unwrap());
     assert!(at_start > 1 << 20 && peak >= at_start, "{at_start} {peak}");
     let report = std::fs::read_to_string(filed.folder.join("data/report.html")).unwrap();
@@ -429,9 +437,10 @@ async fn a_pause_is_before_its_step_and_a_header_that_differs_is_a_failure() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_answers_is_an_error_of_every_request_and_too_many_users_are_dropped() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // No other program can have its port meanwhile.
+    let silent = TcpSocket::new_v4().unwrap();
+    silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = silent.local_addr().unwrap();
     let plan = "name = \"x\"\nscenarios = [{ scenario = \"get\" }]\nworkers = 1\n\
                 load = { shape = \"constant\", rate = 50, duration = \"500ms\" }\n";
     let (measured, judgement) = Run::new(plan, &[]).measure(address).await;
@@ -440,7 +449,7 @@ async fn nobody_answers_is_an_error_of_every_request_and_too_many_users_are_drop
     assert_eq!(judgement.verdict, Verdict::Failed);
 
     let address = serve(async |_| std::future::pending().await).await;
-    let plan = format!("{plan}[connections]\nusers_max = 5\ntimeout = \"1s\"\n");
+    let plan = format!("{plan}[connections]\nusers_max = 5\ntimeout = \"3s\"\n");
     let (measured, _) = Run::new(&plan, &[]).measure(address).await;
     assert_eq!((measured.summary.all.dropped, measured.summary.all.failed), (20, 5));
 }
@@ -526,6 +535,7 @@ async fn pretends(listener: TcpListener) {
     loop {
         let answer = match wire.receive::<ToWorker>().await.unwrap() {
             ToWorker::Clock => ToCoordinator::Clock { unix_us: i64::MIN },
+            ToWorker::Others => ToCoordinator::Others(None),
             ToWorker::Prepare(_) => ToCoordinator::Ready,
             _ => return,
         };

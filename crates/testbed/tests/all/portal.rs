@@ -95,6 +95,21 @@ fn a_page_that_a_run_has_brought_along_is_not_published() {
 }
 
 #[test]
+fn a_report_links_to_the_files_that_lie_with_it_in_the_archive_and_in_a_portal() {
+    let place = Place::with(&[Invented { is_watched: true, ..Invented::default() }]);
+    place.publish();
+    let id = "2026-01-15T093000Z-ingest";
+    let (archived, published) = (place.archive().join(id).join("data"), place.out().join("runs").join(id));
+    for (folder, wanted) in [(archived, 7), (published, 5)] {
+        let report = fs::read_to_string(folder.join("report.html")).unwrap();
+        let links = report.split("<a href=\"").skip(1).map(|rest| rest.split_once('"').unwrap().0);
+        let files: Vec<_> = links.filter(|link| !link.starts_with('#')).collect();
+        assert!(files.contains(&"record.json") && files.len() == wanted, "{files:?}");
+        assert!(files.iter().all(|file| folder.join(file).is_file()), "{files:?}");
+    }
+}
+
+#[test]
 fn a_run_whose_response_times_cannot_be_read_is_published_without_intervals() {
     let place = Place::with(&[Invented { latencies: Some("no log\n"), ..Invented::default() }]);
     let published = place.publish();

@@ -182,6 +182,28 @@ async fn a_certificate_of_the_file_that_the_plan_names_is_trusted_for_its_name_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn users_over_http_1_1_have_connections_of_their_own_unless_the_plan_says_otherwise() {
+    let of = async |keep: &str, more: &str| {
+        let server = Server::default();
+        let address = server.start().await;
+        let plan = format!(
+            "name = \"keep\"\nscenarios = [{{ scenario = \"two.toml\" }}]\nworkers = 1\n\
+             load = {{ shape = \"constant\", rate = 50, duration = \"200ms\" }}\n\
+             [connections]\nkeep = \"{keep}\"\n{more}\n"
+        );
+        let two = "[[steps]]\nname = \"get\"\nrepeat = 2\npath = \"/\"\n";
+        let (measured, _) = Run::new(&plan, &[("two", two)]).measure(address).await;
+        assert!(server.seen.lock().iter().all(|seen| seen.starts_with("HTTP/1.1 ")), "{keep}");
+        (measured.summary.all.done, server.connections.load(Ordering::Relaxed))
+    };
+    // One user at a time: one that arrives meanwhile is dropped. So one connection is enough.
+    let (user, request, worker) = tokio::join!(of("user", ""), of("request", ""), of("worker", "users_max = 1"));
+    assert_eq!((user, request), ((20, 10), (20, 20)));
+    let (done, connections) = worker;
+    assert!(done >= 2 && connections == 1, "{done} {connections}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn users_that_share_http_2_wait_for_one_connection_and_for_its_streams() {
     // Ten users arrive before the first handshake is over.
     let shared = "[connections]\nkeep = \"worker\"\nhttp = \"2\"";

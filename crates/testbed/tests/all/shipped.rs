@@ -2,15 +2,20 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use http::StatusCode;
 use http_body_util::Full;
 use regex::Regex;
 use testbed::candidate::{Candidate, CandidateSpec, RunningCandidate};
+use testbed::inputs::Inputs;
 use testbed::plan::Plan;
 use testbed::plans;
+use testbed::results::Verdict;
 
-use crate::support::{Run, has_ended, is_installed, ok, serve, worker};
+use crate::support::{Run, archiver, has_ended, is_installed, ok, serve, worker, write_program};
 
 fn spec(name: &str) -> CandidateSpec {
     Candidate::shipped(name).unwrap().spec
@@ -45,6 +50,8 @@ fn the_configuration_in_the_record_of_penates_is_what_is_in_force_in_the_server(
                 assert!(script_has(name, "serve.sh", socket), "{name}");
                 let asked = "\"$1\" config --running --socket \"server-$3.sock\"\n";
                 assert!(script_has(name, "configuration.sh", asked), "{name}");
+                // And of the first node.
+                assert!(script_has(name, "configuration.sh", "\"$1\" testbed cassandra \"$address\"\n"), "{name}");
             }
         }
         // All else is set by variables, which the record has too.
@@ -136,13 +143,6 @@ fn the_pauses_of_fedora_from_fifty_milliseconds_on_and_the_rewrites_of_redis_are
     }
 }
 
-/// Writes a program. A shell does it: another thread that starts a process just now could hold it open.
-fn write_program(place: &Path, text: &str) {
-    let mut command = Command::new("sh");
-    command.args(["-c", "printf %s \"$1\" > \"$2\" && chmod +x \"$2\"", "sh", text]).arg(place);
-    assert!(command.status().unwrap().success());
-}
-
 #[tokio::test]
 async fn a_further_server_starts_stops_and_is_killed_by_the_script_of_the_candidates_with_cassandra() {
     let data = tempfile::tempdir().unwrap();
@@ -170,6 +170,29 @@ async fn a_further_server_starts_stops_and_is_killed_by_the_script_of_the_candid
     write_program(&program, "#!/bin/sh\necho no store\nexit 1\n");
     let refused = server("start");
     assert_eq!((refused.status.code(), refused.stdout.as_slice()), (Some(1), b"no store\n".as_slice()));
+}
+
+#[test]
+fn the_configuration_of_the_candidates_with_cassandra_is_what_is_in_force_in_the_server_and_in_the_first_node() {
+    let data = tempfile::tempdir().unwrap();
+    let program = data.path().join("penates");
+    write_program(&program, "#!/bin/sh\necho \"$@\"\n");
+    // This process stands for the first node.
+    let pid = std::process::id();
+    let nodes = format!(
+        "{{\"node\":1,\"cql\":\"127.0.7.1:9042\",\"pid\":{pid},\"log\":\"a\"}}\n\
+         {{\"node\":2,\"cql\":\"127.0.7.2:9042\",\"pid\":1,\"log\":\"b\"}}\n"
+    );
+    fs::write(data.path().join("nodes"), &nodes).unwrap();
+    let mut command = Command::new("sh");
+    command.arg(folder("penates-cassandra-3").join("configuration.sh")).arg(&program).arg(data.path()).arg("4711");
+    let printed = command.output().unwrap();
+    assert!(printed.status.success(), "{printed:?}");
+    // Ids of processes say nothing in a record.
+    let nodes = nodes.replace(&format!(",\"pid\":{pid},"), ",").replace(",\"pid\":1,", ",");
+    let java: String = std::env::args().map(|word| word + "\n").collect();
+    let asked = ["config --running --socket server-4711.sock\n", "testbed cassandra 127.0.7.1:9042\n"];
+    assert_eq!(String::from_utf8(printed.stdout).unwrap(), [asked[0], &nodes, asked[1], &java].concat());
 }
 
 /// Stands for `penates cluster`. Its node is a shell under the name of Java, with options of a node.
@@ -250,6 +273,77 @@ async fn a_node_joins_and_leaves_for_good_by_the_script_of_the_candidates_with_c
     has_ended(&pid).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_is_answered_with_204_or_205_is_one() {
+    let plan = "name = \"changes\"\nscenarios = [{ scenario = \"update\" }, { scenario = \"patch\" }]\n\
+                workers = 1\nload = { shape = \"constant\", rate = 40, duration = \"500ms\" }\n";
+    let with = async |status: u16| {
+        let address = serve(move |request| {
+            let mut answer = ok();
+            answer.headers_mut().insert("etag", "\"a\"".parse().unwrap());
+            if request.method() != "GET" {
+                *answer.status_mut() = status.try_into().unwrap();
+                *answer.body_mut() = Full::new(Bytes::new());
+            }
+            std::future::ready(answer)
+        });
+        let all = Run::new(plan, &[]).measure(address.await).await.0.summary.all;
+        (all.due, all.done)
+    };
+    // The seed draws ten users of each scenario. Those of `update` read first.
+    let (one, other, refused) = tokio::join!(with(204), with(205), with(409));
+    assert_eq!((one, other, refused), ((30, 30), (30, 30), (30, 10)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_that_only_ever_meets_conflicts_fails_and_one_that_meets_some_does_not() {
+    let plan = "name = \"races\"\nscenarios = [{ scenario = \"update\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 40, duration = \"500ms\" }\n";
+    // Every so many changes come after one of another user. Fedora says so of each change of a container.
+    let with = async |every: usize| {
+        let changes = Arc::new(AtomicUsize::new(0));
+        let address = serve(move |request| {
+            let mut answer = ok();
+            answer.headers_mut().insert("etag", "W/\"a\"".parse().unwrap());
+            if request.method() == "PUT" {
+                let is_conflict = changes.fetch_add(1, Ordering::Relaxed).is_multiple_of(every);
+                let status = if is_conflict { StatusCode::PRECONDITION_FAILED } else { StatusCode::NO_CONTENT };
+                *answer.status_mut() = status;
+                *answer.body_mut() = Full::new(Bytes::new());
+            }
+            std::future::ready(answer)
+        });
+        let (measured, judgement) = Run::new(plan, &[]).measure(address.await).await;
+        let all = &measured.summary.all;
+        ((all.due, all.done, all.conflicts, measured.summary.errors.len()), judgement)
+    };
+    let ((always, failed), (sometimes, other)) = tokio::join!(with(1), with(4));
+    assert_eq!((always, failed.verdict), ((40, 40, 20, 0), Verdict::Failed));
+    let reason = "Most requests of update/replace met a conflict and did nothing: 20 of the 20 that were answered as \
+                  the step allows it.";
+    assert_eq!(failed.reasons, [reason]);
+    // Whether it holds depends on the machine here.
+    assert_eq!(sometimes, (40, 40, 5, 0));
+    assert!(other.verdict != Verdict::Failed && !other.reasons.concat().contains("conflict"), "{other:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conflict_ends_the_steps_of_its_user() {
+    let scenario = "[[steps]]\nname = \"change\"\nmethod = \"PUT\"\npath = \"/\"\n\
+                    check = { status = [204], conflict = [409] }\nsave = { tag = { header = \"ETag\" } }\n\
+                    [[steps]]\nname = \"after\"\npath = \"/${tag}\"\n";
+    let plan = "name = \"one\"\nscenarios = [{ scenario = \"one.toml\" }]\nworkers = 1\n\
+                load = { shape = \"constant\", rate = 4, duration = \"500ms\" }\n";
+    let address = serve(|_| {
+        let mut answer = ok();
+        *answer.status_mut() = StatusCode::CONFLICT;
+        std::future::ready(answer)
+    });
+    let (measured, _) = Run::new(plan, &[("one", scenario)]).measure(address.await).await;
+    let steps: Vec<_> = measured.summary.steps.iter().map(|step| (step.step.as_str(), step.tally.conflicts)).collect();
+    assert_eq!(steps, [("change", 2)]);
+}
+
 /// What the plan `large-file` would send to a server: few users.
 const FEW: &str = "name = \"few\"\nscenarios = [{ scenario = \"large-file\" }]\nworkers = 1\n\
                    load = { shape = \"constant\", rate = 4, duration = \"500ms\" }\n";
@@ -271,18 +365,32 @@ async fn a_large_file_counts_only_if_all_of_its_bytes_have_come() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nginx_has_the_large_file_that_its_plan_reads() {
+async fn nginx_has_the_large_file_and_the_archive_that_plans_ask_for() {
     if !is_installed("nginx", "nginx-light") {
         return;
     }
     let work = tempfile::tempdir().unwrap();
     let (data, candidate) = (work.path().join("data"), Candidate::shipped("nginx").unwrap());
-    let running = RunningCandidate::start(&candidate, &data, work.path(), Path::new("/bin/false")).await.unwrap();
+    let running = RunningCandidate::start(&candidate, &data, work.path(), &archiver(work.path())).await.unwrap();
     let address = running.url().strip_prefix("http://").unwrap().parse().unwrap();
-    let run = Run::new(FEW, &[]);
-    let collected = run.collect(address, vec![worker()]).await;
-    let all = run.count(&collected.events).summary.all;
-    assert_eq!((all.due, all.done), (2, 2));
-    assert_eq!(all.received_bytes, 2 * (8 << 20));
+    // The same requests as those that the data door gets.
+    let beside = tempfile::tempdir().unwrap();
+    fs::write(beside.path().join("ids.txt"), "a.1\na.2\n").unwrap();
+    let plan = Plan::parse(&FEW.replace("large-file", "bulk")).unwrap();
+    let bulk = Run { inputs: Inputs::of_plan(plan, beside.path()).unwrap(), folder: beside };
+    let archive = fs::metadata(data.join("files/volumes")).unwrap().len();
+    for (run, bytes) in [(Run::new(FEW, &[]), 8 << 20), (bulk, archive)] {
+        let collected = run.collect(address, vec![worker()]).await;
+        let measured = run.count(&collected.events);
+        let all = &measured.summary.all;
+        assert_eq!((all.due, all.done), (2, 2), "{:?}", measured.summary.errors);
+        assert_eq!(all.received_bytes, 2 * bytes);
+    }
     running.end().await;
+
+    // An archive that is there is kept: it may be one of other volumes.
+    assert!(archive > 0 && !data.join("new").exists());
+    let mut again = Command::new("sh");
+    again.arg(folder("nginx").join("archive.sh")).arg("/bin/false").arg(&data);
+    assert!(again.status().unwrap().success());
 }

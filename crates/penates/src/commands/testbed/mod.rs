@@ -1,5 +1,6 @@
 //! `penates testbed`
 
+mod cassandra;
 mod file;
 mod find;
 mod jolokia;
@@ -76,6 +77,10 @@ enum Action {
     /// It starts the agent of Jolokia in the node, which is fetched from Maven Central once. Monitors read
     /// the figures once a second.
     Jolokia(jolokia::JolokiaArgs),
+    /// Print what is in force in a node of Cassandra: its version, that of its Java, and its settings.
+    ///
+    /// The node says so itself. Records of candidates with Cassandra have it, without passwords.
+    Cassandra(cassandra::CassandraArgs),
     /// Serve the same bytes to every request, as fast as possible.
     Null(null::NullArgs),
 }
@@ -102,6 +107,7 @@ pub async fn run(args: TestbedArgs) -> anyhow::Result<()> {
         Action::Worker(args) => worker::run(args),
         Action::Monitor(args) => monitor::run(args).await,
         Action::Jolokia(args) => jolokia::run(args).await,
+        Action::Cassandra(args) => cassandra::run(args).await,
         Action::Null(args) => null::run(args).await,
     }
 }

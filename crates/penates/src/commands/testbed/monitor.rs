@@ -26,14 +26,16 @@ pub struct MonitorArgs {
     /// A file with the token that coordinators must know. It is the same as that of workers.
     #[arg(long, value_name = "FILE")]
     token_file: PathBuf,
-    /// A process to watch, with all its descendants; may be repeated. All others are not the candidate then:
-    /// if they use much of the processors, the run is void.
+    /// A process of the candidate to watch, with all its descendants; may be repeated. All others are not the
+    /// candidate then: if they use much of the processors, the run is void. The record has the digest of its
+    /// program, if this user may read it, and its command line. Whoever knows the token gets both.
     #[arg(long, value_name = "PID")]
     pid: Vec<u32>,
     /// The folder of a control group (version 2), such as that of a container, to watch.
     #[arg(long, value_name = "DIR")]
     cgroup: Option<PathBuf>,
-    /// A path on the disk to watch.
+    /// The folder where the candidate keeps its data here, or another path on the disk to watch. The record has
+    /// the disk and the file system.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// The address of metrics in Prometheus's format.

@@ -66,8 +66,9 @@ fn show(filed: &Filed, form: OutputArgs) -> anyhow::Result<()> {
     }
     let steps = outcome.summary.steps.iter().map(|step| row(format!("{}/{}", step.scenario, step.step), &step.tally));
     let rows: Vec<_> = steps.chain(std::iter::once(row("all".to_owned(), &outcome.summary.all))).collect();
-    let headings = ["step", "due", "done", "refused", "failed", "mean ms", "p50", "p90", "p99", "p99.9", "max"];
-    output.table(&headings, &rows)?;
+    let counts = ["step", "due", "done", "conflicts", "refused", "failed"];
+    let times = ["mean ms", "p50", "p90", "p99", "p99.9", "max"];
+    output.table(&[&counts[..], &times[..]].concat(), &rows)?;
     let rate = outcome.summary.done_per_s;
     output.line(format!("\nVerdict: {} ({rate:.1} requests per second)", word(outcome.judgement.verdict)))?;
     outcome.judgement.reasons.iter().try_for_each(|reason| output.line(format!("- {reason}")))?;
@@ -89,7 +90,8 @@ fn show(filed: &Filed, form: OutputArgs) -> anyhow::Result<()> {
 }
 
 fn row(name: String, tally: &Tally) -> Vec<String> {
-    let counts = [tally.due, tally.done, tally.refused, tally.failed + tally.dropped].map(|count| count.to_string());
+    let counts = [tally.due, tally.done, tally.conflicts, tally.refused, tally.failed + tally.dropped];
+    let counts = counts.map(|count| count.to_string());
     let Times { mean_ms, p50_ms, p90_ms, p99_ms, p999_ms, max_ms, .. } = tally.response;
     let times = [mean_ms, p50_ms, p90_ms, p99_ms, p999_ms, max_ms].map(|ms| format!("{ms:.2}"));
     std::iter::once(name).chain(counts).chain(times).collect()

@@ -8,12 +8,13 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, LogNormal};
 use sha2::{Digest, Sha256};
-use testbed::archive::{Outcome, RunWriter, seconds_csv};
+use testbed::archive::{Outcome, RunWriter, marks_csv, seconds_csv};
 use testbed::beside::Beside;
 use testbed::event::{self, Event, EventWriter};
 use testbed::record::{CandidateRecord, FORMAT, Input, Machine, Program, RunRecord, WorkerRecord};
 use testbed::report;
 use testbed::results::{Judgement, Verdict};
+use testbed::samples::{Marked, Samples};
 use testbed::tally::{self, Measured, Window};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -25,6 +26,8 @@ pub struct Invented {
     pub candidate: (&'static str, &'static str, &'static str),
     /// The scheme of its address.
     pub scheme: &'static str,
+    /// The only scenario of its plan, which has the same name.
+    pub scenario: &'static str,
     /// Days after the first run.
     pub day: i64,
     pub nodes: u32,
@@ -36,6 +39,8 @@ pub struct Invented {
     pub p50_ms: f64,
     pub verdict: Verdict,
     pub is_traceable: bool,
+    /// Whether a monitor has sampled it, and events have happened meanwhile.
+    pub is_watched: bool,
     /// What is there instead of its report and of its response times.
     pub report: Option<&'static str>,
     pub latencies: Option<&'static str>,
@@ -46,6 +51,7 @@ impl Default for Invented {
         Self {
             candidate: ("penates", "0.1.0", "7dd939412ab8c1d05e6f0a1b2c3d4e5f60718293"),
             scheme: "http",
+            scenario: "ingest",
             day: 0,
             nodes: 1,
             workers: 2,
@@ -55,19 +61,21 @@ impl Default for Invented {
             p50_ms: 4.0,
             verdict: Verdict::Held,
             is_traceable: true,
+            is_watched: false,
             report: None,
             latencies: None,
         }
     }
 }
 
-/// Runs of two candidates, with several versions, nodes and verdicts.
+/// Runs of two candidates, with several versions, nodes, scenarios and verdicts.
 #[allow(dead_code, reason = "tests and the example do not use all")]
 pub fn runs(seconds: u32) -> Vec<Invented> {
     let penates = Invented { seconds, ..Invented::default() };
     let second = ("penates", "0.2.0", "f1f122e0a1b2c3d4e5f607182937dd939412ab8c");
     let third = ("penates", "0.3.0", "15cb8b97182937dd939412ab8cf1f122e0a1b2c3");
     let other = ("fedora", "6.5.1", "951de9a0d1c2b3a49586776859504132231f0e1d");
+    let failed = Invented { verdict: Verdict::Failed, is_watched: true, ..penates.clone() };
     vec![
         penates.clone(),
         Invented { candidate: second, day: 3, p50_ms: 3.6, ..penates.clone() },
@@ -77,6 +85,7 @@ pub fn runs(seconds: u32) -> Vec<Invented> {
         Invented { candidate: other, day: 11, p50_ms: 21.0, rate: 25, ..penates.clone() },
         Invented { candidate: second, day: 12, nodes: 3, workers: 4, rate: 150, p50_ms: 5.2, ..penates.clone() },
         Invented { candidate: other, day: 12, nodes: 3, workers: 4, rate: 40, p50_ms: 24.0, ..penates.clone() },
+        Invented { candidate: third, day: 13, scenario: "read", ..failed },
         Invented { candidate: third, day: 14, verdict: Verdict::Void, is_traceable: false, ..penates },
     ]
 }
@@ -100,39 +109,74 @@ pub fn add(archive: &Path, run: &Invented) -> Result<PathBuf> {
     let judgement = Judgement { verdict: run.verdict, reasons };
     let summary = measured.summary;
     let outcome = Outcome { judgement, summary, saturated: Vec::new(), log: None, logs_elsewhere: Vec::new() };
+    let (monitors, marks) = if run.is_watched { (vec![run.samples()], marks()) } else { (Vec::new(), Vec::new()) };
     let mut writer = RunWriter::create(archive, &record.id)?;
     writer.add("plan.toml", run.plan().as_bytes())?;
     writer.add_json("record.json", &record)?;
     writer.add_json("summary.json", &outcome)?;
     writer.add("seconds.csv", &seconds_csv(&measured.seconds))?;
     writer.add("latencies.hlog", run.latencies.map_or(log.as_slice(), str::as_bytes))?;
+    for samples in &monitors {
+        writer.add(&format!("monitor/{}.csv", samples.name), csv(samples).as_bytes())?;
+    }
+    if !marks.is_empty() {
+        writer.add("marks.csv", &marks_csv(&marks))?;
+    }
     let page = report::page(&report::Inputs {
         record: &record,
         judgement: &outcome.judgement,
         summary: &outcome.summary,
         seconds: &measured.seconds,
-        monitors: &[],
-        events: &[],
+        monitors: &monitors,
+        events: &marks,
         plan_toml: &run.plan(),
         logs: &outcome.logs().collect::<Vec<_>>(),
         ceiling: report::Ceiling::find(archive, &record),
+        files: &writer.files().collect::<Vec<_>>(),
     });
     writer.add("report.html", run.report.map_or(page.as_bytes(), str::as_bytes))?;
     Ok(writer.finish(&record)?)
 }
 
+/// Samples as a monitor writes them.
+fn csv(samples: &Samples) -> String {
+    let shown = |value: &Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let line = |(at_s, values): &(f64, Vec<Option<f64>>)| {
+        format!("{at_s},{}\n", values.iter().map(shown).collect::<Vec<_>>().join(","))
+    };
+    format!("at_s,{}\n{}", samples.columns.join(","), samples.rows.iter().map(line).collect::<String>())
+}
+
+/// Two events, so near to each other that their labels do not fit into one row.
+fn marks() -> Vec<Marked> {
+    let mark = |at_s, what: &str| Marked { at_s, what: what.to_owned() };
+    vec![mark(10.0, "node1: compaction of 12.3 MB"), mark(11.0, "add-node")]
+}
+
 impl Invented {
     fn id(&self, started_at: Timestamp) -> String {
-        format!("{}-ingest", started_at.strftime("%Y-%m-%dT%H%M%SZ"))
+        format!("{}-{}", started_at.strftime("%Y-%m-%dT%H%M%SZ"), self.scenario)
     }
 
     fn plan(&self) -> String {
-        format!("name = \"ingest\"\nseed = 7\nworkers = {}\n\n[load]\nrate = {}.0\n", self.workers, self.rate)
+        let Self { scenario, workers, rate, .. } = self;
+        format!("name = \"{scenario}\"\nseed = 7\nworkers = {workers}\n\n[load]\nrate = {rate}.0\n")
+    }
+
+    /// What a monitor has sampled: of a process, of a node of Cassandra and of the machine.
+    fn samples(&self) -> Samples {
+        let columns = ["server.cpu", "server.memory_bytes", "node1.gc_share", "disk_busy"].map(str::to_owned).to_vec();
+        let row = |at_s: i64| {
+            let share = at_s.rem_euclid(7) as f64 / 7.0;
+            (at_s as f64, vec![Some(1.0 + share), Some(3e8 + 1e6 * share), Some(share / 10.0), Some(share)])
+        };
+        let rows = (-i64::from(self.warm_up_s)..i64::from(self.seconds)).map(row).collect();
+        Samples { name: "candidate".to_owned(), columns, rows }
     }
 
     /// Response times vary from second to second, and slow spans come now and then.
     fn measured(&self, started_at: Timestamp, id: &str, log: &mut Vec<u8>) -> Result<Measured> {
-        let names = vec![("ingest".to_owned(), vec!["container".to_owned(), "binary".to_owned()])];
+        let names = vec![(self.scenario.to_owned(), vec!["container".to_owned(), "binary".to_owned()])];
         let mut random = ChaCha8Rng::from_seed(Sha256::digest(id).into());
         let all_s = self.warm_up_s + self.seconds;
         let mut events = Vec::new();
@@ -241,7 +285,7 @@ impl Invented {
                     .then(|| format!("listen = \"127.0.0.1:{port}\"\nnodes = {}\n", self.nodes)),
                 facts: facts.map(|(name, fact)| (name.to_owned(), fact.to_owned())).to_vec(),
             },
-            inputs: vec![input("plan", &self.plan()), input("scenario ingest", "ingest")],
+            inputs: vec![input("plan", &self.plan()), input(&format!("scenario {}", self.scenario), self.scenario)],
             seed: 7,
             workers: (0..self.workers).map(worker).collect(),
             machines: vec![machine],

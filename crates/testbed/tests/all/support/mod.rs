@@ -34,15 +34,15 @@ pub const TOKEN: &str = "only for tests";
 
 /// A worker on a thread of this process, for one run.
 pub fn worker() -> WorkerPlace {
-    worker_of(Program::default())
+    worker_on(Machine::find(None), Program::default())
 }
 
-/// The same with what it says of its program.
-pub fn worker_of(program: Program) -> WorkerPlace {
+/// The same with what it says of its machine and of its program.
+pub fn worker_on(machine: Machine, program: Program) -> WorkerPlace {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
-        let worker = Worker { token: TOKEN.to_owned(), program, machine: Machine::find(None) };
+        let worker = Worker { token: TOKEN.to_owned(), program, machine };
         // What goes wrong reaches the coordinator.
         drop(worker.serve_once(listener, &mut |_| {}));
     });
@@ -151,6 +151,21 @@ pub fn is_installed(program: &str, package: &str) -> bool {
         std::io::Write::write_all(&mut list, format!("{message}\n").as_bytes()).unwrap();
     }
     false
+}
+
+/// Writes a program. A shell does it: another thread that starts a process just now could hold it
+/// open.
+pub fn write_program(place: &Path, text: &str) {
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "printf %s \"$1\" > \"$2\" && chmod +x \"$2\"", "sh", text]).arg(place);
+    assert!(command.status().unwrap().success());
+}
+
+/// A program that stands for `penates`: it lists one volume, and its archives are lists of volumes.
+pub fn archiver(folder: &Path) -> PathBuf {
+    let program = folder.join("archiver");
+    write_program(&program, "#!/bin/sh\ncase $1 in\nls) echo v.1 ;;\nget) cp \"$5\" \"$7\" ;;\nesac\n");
+    program
 }
 
 /// Returns when a process has ended.
