@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::pattern::{ENCODED, VolumePattern};
 
-/// The most bytes of a limit as it is written.
+/// The most bytes of a limit as it is written, and as it is stored: percent-encoded.
 pub const LIMIT_BYTES_MAX: usize = 1_000;
 
 const OF_VOLUMES: &str = "volumes:";
@@ -89,13 +89,18 @@ impl FromStr for Limit {
         if text.len() > LIMIT_BYTES_MAX {
             return Err(NotALimit::new(text, format!("it has more than {LIMIT_BYTES_MAX} bytes")));
         }
-        if let Some(pattern) = text.strip_prefix(OF_VOLUMES) {
-            return VolumePattern::parse(pattern).map(Self::Volumes);
+        let limit = match (text.strip_prefix(OF_VOLUMES), text.strip_prefix(OF_RESOURCES)) {
+            (Some(pattern), _) => Self::Volumes(VolumePattern::parse(pattern)?),
+            (None, Some(path)) => Self::Resources(path_of(path)?),
+            (None, None) => {
+                return Err(NotALimit::new(text, format!("it begins with `{OF_VOLUMES}` or `{OF_RESOURCES}`")));
+            }
+        };
+        // It is stored in this form, and read again.
+        if limit.to_string().len() > LIMIT_BYTES_MAX {
+            return Err(NotALimit::new(text, format!("it has more than {LIMIT_BYTES_MAX} bytes percent-encoded")));
         }
-        match text.strip_prefix(OF_RESOURCES) {
-            Some(path) => path_of(path).map(Self::Resources),
-            None => Err(NotALimit::new(text, format!("it begins with `{OF_VOLUMES}` or `{OF_RESOURCES}`"))),
-        }
+        Ok(limit)
     }
 }
 
@@ -172,5 +177,17 @@ mod tests {
         assert_eq!(json, r#"["volumes:a.*","rest:/x"]"#);
         assert_eq!(serde_json::from_str::<Vec<Limit>>(&json).unwrap(), limits);
         assert!(serde_json::from_str::<Limit>("\"rest:/a/..\"").is_err());
+    }
+
+    #[test]
+    fn a_limit_that_could_not_be_read_again_is_refused() {
+        // Each letter is two bytes, and six in the form that is stored.
+        let limit = |begin: &str, letters: usize| format!("{begin}{}", "ü".repeat(letters)).parse::<Limit>();
+        for begin in ["volumes:*", "rest:/"] {
+            let longest = limit(begin, 165).unwrap();
+            let json = serde_json::to_string(&longest).unwrap();
+            assert_eq!(serde_json::from_str::<Limit>(&json).unwrap(), longest);
+            assert!(limit(begin, 166).unwrap_err().to_string().contains("percent-encoded"));
+        }
     }
 }

@@ -48,8 +48,9 @@ pub(crate) struct Wire<Io, D> {
     written: Instant,
     /// Whether TLS may hold what was written.
     needs_flush: bool,
-    /// Since when something waits to be written, and nothing was.
-    stalled: Instant,
+    /// Since when something waits to be written, and nothing was; `None`: nothing waits, as far as
+    /// the last look at it shows.
+    stalled: Option<Instant>,
     /// The longest time in which the broker may send nothing.
     silence_max: Duration,
     heard: Instant,
@@ -67,7 +68,7 @@ impl<Io: AsyncRead + AsyncWrite, D: Decode> Wire<Io, D> {
             beat_every: NEVER,
             written: now,
             needs_flush: false,
-            stalled: now,
+            stalled: None,
             silence_max: NEVER,
             heard: now,
         }
@@ -96,9 +97,10 @@ impl<Io: AsyncRead + AsyncWrite, D: Decode> Wire<Io, D> {
             return Ok(Some(frame));
         }
         let has_out = !self.out.is_empty() || self.needs_flush;
-        if !has_out {
-            self.stalled = Instant::now();
-        }
+        // What waits now may have been added long after the last look.
+        let now = Instant::now();
+        self.stalled = if has_out { self.stalled.or(Some(now)) } else { None };
+        let stalled = self.stalled.unwrap_or(now);
         let may_read = self.out.len() < OUT_BYTES_MAX;
         if may_read {
             self.decoder.buffer().reserve(READ_BYTES);
@@ -113,12 +115,12 @@ impl<Io: AsyncRead + AsyncWrite, D: Decode> Wire<Io, D> {
             wrote = write(&mut self.writer, &mut self.out, &mut self.needs_flush), if has_out => {
                 wrote?;
                 self.written = Instant::now();
-                self.stalled = self.written;
+                self.stalled = None;
             }
             () = sleep_until(self.written + self.beat_every), if !has_out => {
                 self.out.extend_from_slice(D::BEAT);
             }
-            () = sleep_until(self.stalled + STALL_MAX), if has_out => return Err(SendError::Stalled(STALL_MAX)),
+            () = sleep_until(stalled + STALL_MAX), if has_out => return Err(SendError::Stalled(STALL_MAX)),
             () = sleep_until(self.heard + self.silence_max) => return Err(SendError::Silent(self.silence_max)),
         }
         self.decoder.next_frame()

@@ -81,7 +81,9 @@ fn len_bytes(algorithm: DigestAlgorithm) -> usize {
 pub fn announced(headers: &HeaderMap) -> Result<Vec<Announced>, DigestError> {
     let mut announced = Vec::new();
     for (header, is_structured) in [(DIGEST, false), (REPR_DIGEST, true), (CONTENT_DIGEST, true)] {
-        for value in headers.get_all(header).iter().filter_map(|value| value.to_str().ok()) {
+        for value in headers.get_all(header) {
+            // One that is not ASCII is not passed over: it matches nothing.
+            let value = String::from_utf8_lossy(value.as_bytes());
             // Neither hexadecimal nor base64 holds a comma.
             for element in value.split(',') {
                 announced.push(read(element.trim(), is_structured)?);
@@ -128,6 +130,8 @@ pub fn check(announced: &[Announced], digests: &[(DigestAlgorithm, Vec<u8>)]) ->
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use http::HeaderValue;
+
     use super::*;
 
     const MD5: &str = "d41d8cd98f00b204e9800998ecf8427e";
@@ -142,6 +146,17 @@ mod tests {
         for (element, is_structured) in [("md5", false), ("crc=1", false), ("md5=", true), ("md5=12", true)] {
             assert!(read(element, is_structured).is_err(), "{element}");
         }
+    }
+
+    #[test]
+    fn a_header_that_is_not_ascii_is_not_passed_over() {
+        let mut headers = HeaderMap::new();
+        let mut value = format!("md5={MD5}").into_bytes();
+        value.push(0xe9);
+        headers.insert(DIGEST, HeaderValue::from_bytes(&value).unwrap());
+        let announced = announced(&headers).unwrap();
+        let digests = repository::upload::digests_of(b"", &algorithms(&announced));
+        assert!(matches!(check(&announced, &digests), Err(DigestError::Mismatch { .. })));
     }
 
     #[test]

@@ -73,17 +73,18 @@ impl Search {
         let begun = Instant::now();
         let state = state::read_lately(&self.heads).await?.ok_or(SearchError::None)?;
         let (generation, is_complete) = state.answering().ok_or(SearchError::None)?;
-        let is_complete = is_complete && self.is_followed(&state) && !self.measures.lock().is_failing;
+        let is_complete = is_complete && self.is_kept(&state);
         let finding = Finding { heads: &self.heads, generation, query, limits, begun, trees };
         Ok(Found { is_complete, ..finding.run().await? })
     }
 
     /// Whether some server keeps the index up to date, as far as this one can know. Where servers
     /// share a store, the one that does so renews its lease.
-    fn is_followed(&self, state: &State) -> bool {
+    fn is_kept(&self, state: &State) -> bool {
         let patience = self.heads.options().clock_skew_max;
         let is_shared = self.heads.store().capabilities().is_shared;
-        self.heads.announces() && (!is_shared || self.heads.now() <= state.leased_until.plus(patience))
+        let is_leased = !is_shared || self.heads.now() <= state.leased_until.plus(patience);
+        self.heads.announces() && is_leased && !self.measures.lock().is_failing
     }
 
     /// What seals the places where pages begin.
@@ -95,9 +96,9 @@ impl Search {
     /// How the index is.
     pub async fn status(&self) -> Result<Status, SearchError> {
         self.check()?;
-        let status = state::read_lately(&self.heads).await?.ok_or(SearchError::None)?.status();
-        let is_failing = self.measures.lock().is_failing;
-        Ok(Status { is_complete: status.is_complete && !is_failing, ..status })
+        let state = state::read_lately(&self.heads).await?.ok_or(SearchError::None)?;
+        let status = state.status();
+        Ok(Status { is_complete: status.is_complete && self.is_kept(&state), ..status })
     }
 
     /// Asks the server that writes the index to make it anew. The present one answers meanwhile.

@@ -293,14 +293,22 @@ impl Indexer {
         }
     }
 
-    /// Lets other servers write at once.
+    /// Lets other servers write at once, also after a turn that was dropped.
     pub fn release(&mut self) -> BoxFuture<'_, Result<(), FeedError>> {
         async move {
-            let Some(mut held) = self.held.take().filter(|held| held.state.server == self.server) else {
+            let held = self.held.take();
+            if !self.is_shared() || self.prevented().is_some() {
                 return Ok(());
-            };
-            (held.state.server, held.state.leased_until) = ([0; 16], UnixMillis(0));
-            state::write(&self.heads, &held.state, held.expect).await?;
+            }
+            // A turn takes what is held, and one that was dropped has lost it. The store has the
+            // lease all the same.
+            let known = state::read(&self.heads).await?;
+            let held = held.filter(|held| held.expect == known.expect).map(|held| held.state);
+            let own = held.or(known.value).filter(|state| state.server == self.server);
+            if let Some(mut state) = own {
+                (state.server, state.leased_until) = ([0; 16], UnixMillis(0));
+                state::write(&self.heads, &state, known.expect).await?;
+            }
             Ok(())
         }
         .boxed()

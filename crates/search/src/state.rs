@@ -78,7 +78,7 @@ pub(crate) struct Building {
 /// What operators see of the index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Whether a complete generation answers.
+    /// Whether a complete generation answers, and some server keeps it up to date.
     pub is_complete: bool,
     /// About how many resources are in the generation that answers.
     pub resources: u64,

@@ -83,11 +83,13 @@ async function readDetails(ids) {
   const waiting = ids.filter((id) => !library.details.has(id));
   if (!waiting.length) return;
   for (const id of waiting) library.details.set(id, null);
+  let hasRead = false;
   const worker = async () => {
     for (let id = waiting.shift(); id !== undefined; id = waiting.shift()) {
       try {
         const response = await ask(`volumes/${encodeURIComponent(id)}`, { headers: { accept: "application/json" } });
         library.details.set(id, await response.json());
+        hasRead = true;
       } catch {
         library.details.delete(id); // gone meanwhile, or out of reach: the id alone is shown
       }
@@ -95,7 +97,8 @@ async function readDetails(ids) {
     }
   };
   await Promise.all(Array.from({ length: ASKED_AT_ONCE }, worker));
-  if (library.filter) refreshList();
+  // What cannot be read is asked for again when people filter or turn pages, not here, without end.
+  if (library.filter && hasRead) refreshList();
 }
 
 function matching() {

@@ -352,10 +352,15 @@ fn target_of(uri: &Uri, kind: EventKind) -> (String, Option<String>) {
 /// A query without secrets (RFC 6750, section 2.3) and, if it reads the audit, without the person
 /// whom it asks for: an erasure does not look into queries.
 fn without_secrets(query: &str, reads_audit: bool) -> String {
-    let fields = query.split('&').map(|field| match field.split_once('=') {
-        Some((key @ "access_token", _)) => format!("{key}=…"),
-        Some((key @ ("token" | "address"), _)) if reads_audit => format!("{key}=…"),
-        _ => field.to_owned(),
+    let fields = query.split('&').map(|field| {
+        let Some((key, _)) = field.split_once('=') else { return field.to_owned() };
+        // As the reader of a query takes it.
+        let is_hidden = match decoded(key).as_str() {
+            "access_token" => true,
+            "token" | "address" => reads_audit,
+            _ => false,
+        };
+        if is_hidden { format!("{key}=…") } else { field.to_owned() }
     });
     fields.collect::<Vec<_>>().join("&")
 }
@@ -501,6 +506,8 @@ mod tests {
         assert_eq!(target("/rest/?x=y", EventKind::Refusal), ("/rest/".to_owned(), None));
         let asked = target("/admin/audit?token=jane&address=1.2.3.4&kind=read", EventKind::Read);
         assert_eq!(asked.1.as_deref(), Some("token=…&address=…&kind=read"), "it names nobody");
+        let asked = target("/audit?t%6Fken=jane&%61ddress=1.2.3.4&kind=read", EventKind::Read);
+        assert_eq!(asked.1.as_deref(), Some("t%6Fken=…&%61ddress=…&kind=read"), "however it is written");
         let secret = target("/rest/a?access_token=s&x=1", EventKind::Change);
         assert_eq!(secret.1.as_deref(), Some("access_token=…&x=1"));
         assert_eq!(path_of("http://h:1/rest/a%20b"), "/rest/a b");

@@ -105,9 +105,18 @@ fn show(measures: &Arc<Mutex<Measures>>) {
     gauge!(telemetry::SEARCH_RESOURCES).set(if is_writing { resources as f64 } else { 0.0 });
 }
 
-/// The routes of the administrator.
-pub(crate) fn routes(library: Library) -> Router {
-    Router::new().route("/admin/search", get(status)).route("/admin/search/rebuild", post(rebuild)).with_state(library)
+/// The routes of the administrator. `may_be_kept`: this server keeps the index, or others have the
+/// store open and may keep it.
+pub(crate) fn routes(library: Library, may_be_kept: bool) -> Router {
+    let index = Index { library, may_be_kept };
+    Router::new().route("/admin/search", get(status)).route("/admin/search/rebuild", post(rebuild)).with_state(index)
+}
+
+/// The index as the administrator sees it.
+#[derive(Clone)]
+struct Index {
+    library: Library,
+    may_be_kept: bool,
 }
 
 /// How the index is.
@@ -143,20 +152,20 @@ impl From<SearchError> for Refused {
 }
 
 /// `GET /admin/search`
-async fn status(State(library): State<Library>) -> Result<Json<Shown>, Refused> {
-    Ok(Json(shown(&library).await?))
+async fn status(State(index): State<Index>) -> Result<Json<Shown>, Refused> {
+    Ok(Json(shown(&index).await?))
 }
 
 /// `POST /admin/search/rebuild`
-async fn rebuild(State(library): State<Library>) -> Result<(StatusCode, Json<Shown>), Refused> {
-    library.search.rebuild().await?;
-    Ok((StatusCode::ACCEPTED, Json(shown(&library).await?)))
+async fn rebuild(State(index): State<Index>) -> Result<(StatusCode, Json<Shown>), Refused> {
+    index.library.search.rebuild().await?;
+    Ok((StatusCode::ACCEPTED, Json(shown(&index).await?)))
 }
 
-async fn shown(library: &Library) -> Result<Shown, Refused> {
-    let status = library.search.status().await?;
+async fn shown(index: &Index) -> Result<Shown, Refused> {
+    let status = index.library.search.status().await?;
     Ok(Shown {
-        state: if status.is_complete { "complete" } else { "incomplete" },
+        state: if status.is_complete && index.may_be_kept { "complete" } else { "incomplete" },
         resources: status.resources,
         bytes: status.bytes,
         shards: status.shards,
@@ -176,10 +185,16 @@ mod tests {
     use std::time::Instant;
 
     use axum::body::Body;
+    use bytes::Bytes;
+    use heads::LibraryOptions;
     use http::{Method, Request, header};
-    use store::{Call, ManualClock, Outcome, Step, Store, StoreError, StoreResult, UnixMillis, Wrapper};
+    use store::{
+        Call, Capabilities, ManualClock, Outcome, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis,
+        Wrapper,
+    };
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
     use tempfile::TempDir;
+    use tokio::sync::Notify;
     use tower::ServiceExt;
 
     use super::*;
@@ -209,6 +224,32 @@ mod tests {
         }
     }
 
+    /// The embedded engine as if several processes could have it open, as on Cassandra. It can
+    /// leave scans without an answer.
+    struct Shared {
+        store: Arc<EmbeddedStore>,
+        hangs: AtomicBool,
+        hung: Notify,
+    }
+
+    impl Wrapper for Shared {
+        fn inner(&self) -> &dyn Store {
+            &*self.store
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { is_shared: true, ..self.store.capabilities() }
+        }
+
+        async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
+            if self.hangs.load(Ordering::SeqCst) {
+                self.hung.notify_one();
+                std::future::pending::<()>().await;
+            }
+            self.store.scan(call, table, partition, scan).await
+        }
+    }
+
     /// A server whose clock stands still.
     struct Server {
         app: App,
@@ -217,7 +258,7 @@ mod tests {
         _folder: TempDir,
     }
 
-    async fn server() -> Server {
+    async fn server(keeps: bool) -> Server {
         let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
         let folder = tempfile::tempdir().unwrap();
         let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
@@ -225,15 +266,20 @@ mod tests {
         let mut config = Config::default();
         config.auth.write = Access::Open;
         config.ldp.origin = "http://books.test".to_owned();
+        config.search.index = keeps;
         let app = App::open_with(config, store.clone(), clock.clone()).await.unwrap();
         Server { app, store, clock, _folder: folder }
     }
 
     impl Server {
         async fn ask(&self, method: Method, path: &str) -> String {
+            self.ask_via(Via::Network, method, path).await
+        }
+
+        async fn ask_via(&self, via: Via, method: Method, path: &str) -> String {
             let request = Request::builder().method(method).uri(path).header(header::HOST, "books.test");
             let request = request.header(header::CONTENT_TYPE, "text/turtle").body(Body::empty()).unwrap();
-            let response = self.app.router(Via::Network).oneshot(request).await.unwrap();
+            let response = self.app.router(via).oneshot(request).await.unwrap();
             let status = response.status();
             let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
             let text = String::from_utf8(body.to_vec()).unwrap();
@@ -259,7 +305,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_lag_of_an_index_that_cannot_be_written_grows_and_ends_once_all_changes_are_in_it() {
-        let server = server().await;
+        let server = server(true).await;
         // The new index has it from the beginning, and its number of resources is saved then. That of
         // later changes is saved as the clock moves, and a failure before that loses it.
         server.ask(Method::PUT, "/rest/a").await;
@@ -280,5 +326,51 @@ mod tests {
         server.store.refuses.store(false, Ordering::SeqCst);
         server.until(telemetry::SEARCH_LAG, |lag| lag < 1.0).await;
         server.until(telemetry::SEARCH_RESOURCES, |resources| resources > 1.0).await;
+    }
+
+    #[tokio::test]
+    async fn an_index_that_the_only_server_of_a_store_does_not_keep_is_shown_as_incomplete() {
+        for (keeps, state) in [(true, "complete"), (false, "incomplete")] {
+            let server = server(keeps).await;
+            let Library { repository, feed, search, .. } = server.app.library().clone();
+            let mut indexer = search.indexer(repository, feed, door_ldp::own_types, Pacing::default());
+            assert_eq!(indexer.catch_up().await.unwrap(), Turn::Idle);
+            let shown = server.ask_via(Via::InProcess, Method::GET, "/admin/search").await;
+            let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+            assert_eq!(shown["state"], state);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_stops_in_the_middle_of_a_turn_leaves_the_index_to_others_at_once() {
+        let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
+        let store = Arc::new(Shared { store, hangs: AtomicBool::new(false), hung: Notify::new() });
+        let library = Library::open(store.clone(), clock.clone(), LibraryOptions::default()).await.unwrap();
+        let indexer = || {
+            let Library { repository, feed, search, .. } = library.clone();
+            search.indexer(repository, feed, door_ldp::own_types, Pacing::default())
+        };
+        let (mut one, mut other) = (indexer(), indexer());
+        assert_eq!(one.catch_up().await.unwrap(), Turn::Idle);
+        assert!(matches!(other.catch_up().await.unwrap(), Turn::Waits(_)));
+        assert!(library.search.status().await.unwrap().is_complete);
+
+        // Now there may be something to read, and its turn waits for that.
+        clock.advance(Duration::from_secs(1));
+        store.hangs.store(true, Ordering::SeqCst);
+        let stopped = async {
+            tokio::select! {
+                turn = one.turn() => panic!("{turn:?}"),
+                () = store.hung.notified() => {}
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), stopped).await.expect("it reads nothing");
+        store.hangs.store(false, Ordering::SeqCst);
+        one.release().await.unwrap();
+        assert!(!library.search.status().await.unwrap().is_complete, "nobody keeps it");
+        assert_eq!(other.catch_up().await.unwrap(), Turn::Idle);
+        assert!(library.search.status().await.unwrap().is_complete);
     }
 }

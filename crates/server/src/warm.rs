@@ -68,6 +68,8 @@ pub(crate) struct Warming {
     folder: Option<PathBuf>,
     /// `None`: it has ended.
     progress: Mutex<Option<Progress>>,
+    /// Held while the file is written. A write goes on if the task that waits for it is aborted.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Warming {
@@ -75,7 +77,7 @@ impl Warming {
     pub(crate) fn new(records: Arc<Records>, warm: Warm, time_max: Duration, folder: Option<PathBuf>) -> Arc<Self> {
         let is_needed = warm != Warm::Off && folder.is_some();
         let progress = is_needed.then_some(Progress { read: 0, of: None });
-        Arc::new(Self { records, warm, time_max, folder, progress: Mutex::new(progress) })
+        Arc::new(Self { records, warm, time_max, folder, progress: Mutex::new(progress), turn: Arc::default() })
     }
 
     /// How far it has come; `None`: it has ended.
@@ -186,12 +188,17 @@ impl Warming {
     /// file.
     pub(crate) async fn save(&self) {
         let Some(file) = self.file().filter(|_| self.progress().is_none()) else { return };
+        let turn = self.turn.clone().lock_owned().await;
         let ids = self.records.hottest();
         if ids.is_empty() {
             return;
         }
         let path = file.clone();
-        let written = tokio::task::spawn_blocking(move || write(&path, &ids)).await;
+        let writing = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            write(&path, &ids)
+        });
+        let written = writing.await;
         let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
         if let Err(error) = written {
             tracing::warn!(file = %file.display(), %error, "the hottest records could not be remembered");
@@ -288,6 +295,31 @@ mod tests {
         second.run().await;
         second.save().await;
         assert_eq!(read(&folder.path().join(NAME)).unwrap(), [id(7), id(9)], "a short run forgets none");
+    }
+
+    #[test]
+    fn the_file_is_not_written_while_a_write_of_an_aborted_save_is_under_way() {
+        // One thread that may block, so that the test decides when something is written.
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let (folder, _store, records) = with_records(1).await;
+            let warming = warming(Warm::Hottest, PATIENCE, &folder, &records);
+            warming.run().await;
+            records.recall(&id(0));
+            let (go_on, until) = std::sync::mpsc::channel();
+            let busy = tokio::task::spawn_blocking(move || until.recv());
+            let mut aborted = Box::pin(warming.save());
+            assert!(futures::poll!(&mut aborted).is_pending());
+            drop(aborted);
+            assert!(warming.turn.try_lock().is_err(), "another save could write now");
+            let mut last = Box::pin(warming.save());
+            assert!(futures::poll!(&mut last).is_pending());
+            go_on.send(()).unwrap();
+            busy.await.unwrap().unwrap();
+            last.await;
+            assert_eq!(read(&folder.path().join(NAME)).unwrap(), [id(0)]);
+        });
     }
 
     #[tokio::test]

@@ -199,6 +199,23 @@ async fn both_sides_show_that_they_are_there_and_a_broker_that_does_not_is_given
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_is_sent_after_any_silence_if_no_signs_of_life_were_agreed() {
+    let (connection, mut fake) = connected("0,0").await;
+    // Of several things that are due, each may come first by chance.
+    for number in 0..20 {
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let broker = async {
+            let sent = fake.frame().await;
+            fake.confirm(&sent).await;
+        };
+        let (sent, ()) = tokio::join!(connection.send(vec![message("a", "1")], ROUND), broker);
+        assert!(sent.failed.is_none(), "after {number} messages: {sent:?}");
+        assert_eq!(sent.confirmed, [true]);
+    }
+    assert!(connection.is_open());
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_more_is_sent_once_nobody_waits_for_it() {
     let tasks = TaskTracker::new();
     let (near, far) = duplex(1 << 20);

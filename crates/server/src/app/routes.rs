@@ -75,7 +75,8 @@ impl App {
                 routes = routes.merge(delivery::routes(receivers.clone()));
             }
             routes = routes.merge(audit_routes::routes(self.audit_door()));
-            routes = routes.merge(searching::routes(self.library.clone()));
+            let may_be_kept = self.ldp.settings().search.is_kept;
+            routes = routes.merge(searching::routes(self.library.clone(), may_be_kept));
             routes = routes.merge(reload::routes(self.reloading.clone()));
         }
         if via.is_admin() || !self.config.auth.copy.is_empty() {

@@ -246,7 +246,8 @@ impl Following {
             progress.delivered = Some(now);
         }
         let Some((event, failure)) = failed else {
-            if alone.is_some() {
+            // A round may end before anything is sent: a broker took long to be connected to.
+            if alone.is_some_and(|alone| accepted.contains(&alone)) {
                 let (kind, name) = self.called();
                 tracing::info!(kind, name, "a receiver accepts messages again");
             } else {
@@ -360,5 +361,91 @@ impl Held {
             self.passed = event.cursor;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::body::Body;
+    use futures::FutureExt;
+    use futures::future::BoxFuture;
+    use heads::ResourcePath;
+    use http::{Method, Request, header};
+    use store::SystemClock;
+    use store_embedded::{EmbeddedOptions, EmbeddedStore};
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::access::Via;
+    use crate::app::App;
+    use crate::config::{Access, Config};
+    use crate::delivery::{Failure, Kind, Pacing, Receiver, Schedule};
+    use crate::telemetry;
+
+    static KIND: Kind = Kind {
+        word: "bridge",
+        plural: "bridges",
+        setting: "feed.bridges",
+        row_prefix: "bridge/",
+        metrics: telemetry::OF_BRIDGES,
+    };
+
+    /// A receiver that accepts nothing, and in its second round gets nothing.
+    struct Unwilling {
+        rounds: Arc<AtomicUsize>,
+    }
+
+    impl Receiver for Unwilling {
+        fn origin(&self) -> String {
+            "amqp://broker.test".to_owned()
+        }
+
+        fn send<'a>(
+            &'a self,
+            events: Vec<&'a Event>,
+            _: &'a (dyn Fn() -> UnixMillis + Send + Sync),
+        ) -> BoxFuture<'a, Sent> {
+            let is_late = self.rounds.fetch_add(1, Ordering::SeqCst) == 1;
+            let event = events.first().filter(|_| !is_late).map(|event| (*event).clone());
+            let failed = event.map(|event| (event, Failure::passing("it does not want it".to_owned())));
+            std::future::ready(Sent { failed, ..Sent::default() }).boxed()
+        }
+
+        fn test(&self, _: String, _: UnixMillis) -> BoxFuture<'_, Result<(), Failure>> {
+            std::future::ready(Ok(())).boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_round_in_which_nothing_was_sent_does_not_forget_what_failed_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+        let mut config = Config::default();
+        config.auth.write = Access::Open;
+        config.ldp.origin = "http://books.test".to_owned();
+        let app = App::open(config, store).await.unwrap();
+        let rounds = Arc::<AtomicUsize>::default();
+        let named = Named::new("slow", ResourcePath::root(), Unwilling { rounds: rounds.clone() });
+        let schedule = Schedule { pauses: vec![Duration::from_millis(1)], is_endless: true };
+        let receivers = vec![named.clone()];
+        let deliveries = Deliveries::new(&KIND, app.library().clone(), receivers, Pacing::with(schedule));
+        let mut following = Following::new(deliveries.clone(), named);
+        following.turn().await.unwrap();
+        let put = Request::builder().method(Method::PUT).uri("/rest/a").header(header::HOST, "books.test");
+        let put = put.header(header::CONTENT_TYPE, "text/turtle").body(Body::empty()).unwrap();
+        assert!(app.router(Via::Network).oneshot(put).await.unwrap().status().is_success());
+
+        let begun = Instant::now();
+        while rounds.load(Ordering::SeqCst) < 3 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it is not sent again");
+            if let Turn::Rests(pause) = following.turn().await.unwrap() {
+                tokio::time::sleep(pause).await;
+            }
+        }
+        let progress = deliveries.read("slow").await.unwrap().value.unwrap();
+        assert_eq!(progress.failing.unwrap().tries, 2);
     }
 }

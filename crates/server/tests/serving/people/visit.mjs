@@ -232,6 +232,18 @@ await follow('Read');
 await type('[name="page"]', '2');
 await press('Go');
 await go('volumes/?format=html&title=nothing');
+// A volume that cannot be read is not asked for again and again while a filter is typed in.
+const refuse = (request) => (/\/volumes\/./.test(new URL(request.url()).pathname)
+  ? request.respond({ status: 500, body: 'not now' })
+  : request.continue());
+await page.setRequestInterception(true);
+page.on('request', refuse);
+await visitWithScripts('', 'a.title');
+await page.type('#filter', volume[0]);
+await page.waitForNetworkIdle({ timeout: 10_000 });
+await expect('a.title');
+page.off('request', refuse);
+await page.setRequestInterception(false);
 await visitWithScripts('', 'a.title');
 // Who types by voice presses single keys without meaning to (WCAG 2.1.4).
 await page.keyboard.press('/');
