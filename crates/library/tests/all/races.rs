@@ -184,7 +184,7 @@ async fn a_creator_whose_shard_is_being_rewritten_marks_the_next_epoch_too() {
 
 async fn container(faulty: &Faulty) -> HeadRow {
     let partition = keys::container_partition("volumes");
-    let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(10)));
+    let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(60)));
     let row = faulty.store.get(call, Table::Objects, &partition, &keys::head()).await.unwrap().unwrap();
     HeadRow::open(&row).unwrap()
 }
@@ -194,7 +194,7 @@ async fn name_next_epochs(faulty: &Faulty) {
     let HeadRow { head, stamp } = container(faulty).await;
     let rewritten = (0..16).map(|shard| ShardEpochs { shard, current: 0, next: Some(1) }).collect();
     let head = Head { body: Body::Container(ContainerBody { rewritten, ..ContainerBody::new(16) }), ..head };
-    let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(10)));
+    let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(60)));
     let step = Step::CompareAndWrite {
         table: Table::Objects,
         partition: keys::container_partition("volumes"),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Cursor, Read};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::net::TcpSocket;
 
 /// A small sample volume: 24 pages.
 pub const SMALL: &str = "psia.ark:/13960/t0ks80527";
@@ -278,6 +280,14 @@ impl Gathered {
         self.reader.take().unwrap().join().unwrap();
         self.text()
     }
+}
+
+/// An address where nothing listens, and where no other program can listen while the socket exists.
+pub fn closed_address() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
 }
 
 /// Waits until a condition holds.

@@ -383,6 +383,8 @@ fn a_configuration_is_read_again_by_command_and_by_signal_while_connections_go_o
     };
     let mut command = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]);
     command.args(["--config", text(&file), "--tls-cert", text(&cert), "--tls-key", text(&key)]);
+    // Its connection may be idle for longer than the commands in between take.
+    command.args(["--set", "limits.header_time=10min"]);
     command.env("NOTIFY_SOCKET", store.beside("notify"));
     let server = Served::start(command);
     let tls = server.tls_url();

@@ -1,7 +1,6 @@
 //! How a command reaches the data.
 
 use std::fs;
-use std::net::TcpListener;
 use std::process::Command;
 
 use crate::harness::*;
@@ -90,7 +89,7 @@ fn a_writing_command_makes_no_store_in_a_folder_that_is_named_unless_it_is_told_
 
 #[test]
 fn a_missing_server_has_its_own_exit_code() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_socket, closed) = closed_address();
     let ran = Ran::of(penates(&["ls", "--server", &format!("http://{closed}")])).ends_with(3);
     assert!(ran.stderr.contains("cannot be reached"), "{}", ran.stderr);
 }

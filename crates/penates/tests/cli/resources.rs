@@ -358,7 +358,7 @@ fn a_failed_put_reports_its_reason_and_makes_nothing() {
 
 #[test]
 fn an_unreachable_server_has_its_own_exit_code() {
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_socket, closed) = closed_address();
     let url = format!("http://{closed}");
     for args in [&["cat", "a"][..], &["rm", "a"], &["tree"], &["put", "a", "/dev/null"]] {
         let ran = Ran::of(penates(&[args, &["--server", &url]].concat())).ends_with(3);

@@ -246,7 +246,8 @@ fn prometheus_scrapes_a_server_by_a_token_that_may_do_nothing_else() {
     let Some(prometheus) = Prometheus::start(folder.path(), &configuration, None) else { return };
     wait_until(|| prometheus.value("penates_ready").as_deref() == Some("1"));
     wait_until(|| prometheus.value("up%7Bjob=%22without-token%22%7D").as_deref() == Some("0"));
-    assert_eq!(prometheus.value("up%7Bjob=%22penates%22%7D").as_deref(), Some("1"));
+    // A scrape may take too long on a busy machine. The next one then succeeds.
+    wait_until(|| prometheus.value("up%7Bjob=%22penates%22%7D").as_deref() == Some("1"));
     // Prometheus has the rules, and each was evaluated without an error.
     let rules = || -> Vec<Value> {
         let found = prometheus.ask("rules");

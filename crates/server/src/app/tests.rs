@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -104,7 +104,11 @@ async fn the_server_is_not_ready_while_rows_of_any_lane_cannot_be_read_and_says_
     let (status, why) = text("/readyz").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(why.contains("rows of lane text cannot be read"), "{why}");
-    assert!(text("/metrics").await.1.contains("\npenates_ready 0\n"));
+    // The metrics are those of all servers in this process, and other tests scrape at the same time.
+    let begun = Instant::now();
+    while !text("/metrics").await.1.contains("\npenates_ready 0\n") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no scrape says so");
+    }
     faults.set_rates(1, Rates::default());
     assert_eq!(text("/readyz").await, (StatusCode::OK, "ready\n".to_owned()));
 

@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use ::broker::stomp::{Decoder, Frame};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use store::SystemClock;
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt;
@@ -327,9 +327,10 @@ async fn types_are_those_of_the_version_that_the_event_is_about() {
 
 #[tokio::test]
 async fn a_broker_that_is_away_or_refuses_is_asked_again_until_it_takes_messages_and_no_password_is_shown() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // It has its port from the beginning, so that no other test gets it, and does not listen yet.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
     let server = server(bridge(&format!("stomp://{address}"))).await;
     let _delivering = server.begin().await;
     server.put("a").await;
@@ -337,22 +338,18 @@ async fn a_broker_that_is_away_or_refuses_is_asked_again_until_it_takes_messages
     assert_eq!(retrying["state"], "retrying");
     // Now it is there, and refuses.
     let text = [&"x".repeat(195), PASSWORD, &"y".repeat(500)].concat();
-    let refusing = move |_: &Frame| Some(Frame::new("ERROR").with("message", &text));
-    let fake = listening(TcpListener::bind(address).await.unwrap(), Arc::new(refusing));
+    let is_willing = Arc::new(AtomicBool::new(false));
+    let takes = is_willing.clone();
+    let judge = move |frame: &Frame| match takes.load(Ordering::SeqCst) {
+        true => willing(frame),
+        false => Some(Frame::new("ERROR").with("message", &text)),
+    };
+    let fake = listening(socket.listen(1_024).unwrap(), Arc::new(judge));
     let refused =
         server.until(|listed| listed["failing"]["why"].as_str().is_some_and(|why| why.contains("refuses"))).await;
     let why = refused["failing"]["why"].as_str().unwrap();
     assert!(why.starts_with("the broker refuses: xxx") && why.len() <= 300 && !why.contains("corr"), "{why}");
-    drop(fake);
-    let begun = Instant::now();
-    let listener = loop {
-        match TcpListener::bind(address).await {
-            Ok(listener) => break listener,
-            Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
-    let fake = listening(listener, Arc::new(willing));
+    is_willing.store(true, Ordering::SeqCst);
     server.put("b").await;
     assert_eq!(fake.until(2).await, ["Create /a", "Create /b"]);
     server.until(|listed| listed["state"] == "delivering").await;

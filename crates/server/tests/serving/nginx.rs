@@ -27,13 +27,19 @@ impl Nginx {
         command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").arg("-p").arg(folder);
         Self(command.args(["-c", "nginx.conf", "-e", "error.log"]).stderr(Stdio::null()).spawn().unwrap())
     }
+
+    fn runs(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
 }
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // A kill of the master would leave its worker.
-        let _ = Command::new("kill").args(["-QUIT", &self.0.id().to_string()]).status();
-        let _ = self.0.wait();
+        if self.runs() {
+            // A kill of the master would leave its worker.
+            let _ = Command::new("kill").args(["-QUIT", &self.0.id().to_string()]).status();
+            let _ = self.0.wait();
+        }
     }
 }
 
@@ -83,16 +89,22 @@ async fn the_server_behind_nginx_knows_its_clients_and_its_address_at_every_path
         })
         .await;
         let token = server.token("writer").await;
-        let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let servers = documented(beside.path(), &socket, &address);
-        let servers = servers.replace("location / {", &format!("location {base_path}/ {{"));
-        let _nginx = Nginx::start(beside.path(), &servers);
-        let is_ready = async {
-            while !curl(&address, &format!("{base_path}/healthz"), &[]).await.starts_with("HTTP/1.1 200") {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+        let ready = async {
+            // Another program may take the port before nginx does. Then nginx ends.
+            loop {
+                let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+                let servers = documented(beside.path(), &socket, &address);
+                let servers = servers.replace("location / {", &format!("location {base_path}/ {{"));
+                let mut nginx = Nginx::start(beside.path(), &servers);
+                while nginx.runs() {
+                    if curl(&address, &format!("{base_path}/healthz"), &[]).await.starts_with("HTTP/1.1 200") {
+                        return (nginx, address);
+                    }
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
             }
         };
-        tokio::time::timeout(PATIENCE, is_ready).await.expect("nginx does not answer");
+        let (_nginx, address) = tokio::time::timeout(PATIENCE, ready).await.expect("nginx does not answer");
 
         let page = format!("{base_path}/volumes/{VOLUME}/pages/7");
         let from = ["--interface", "127.0.0.7", "-H", "X-Forwarded-For: 203.0.113.9"];

@@ -32,7 +32,7 @@ use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use stores::{Lagging, Shared};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, UnixStream};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -130,6 +130,14 @@ impl Subject {
         let folder = tempfile::tempdir().unwrap();
         let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), clock.clone()).unwrap();
         let records = Records::new(within_limits(engine), clock);
+        Self::over(records, Some(folder), Memory::new(64 << 20), settings())
+    }
+
+    /// Starts it over a data folder, with records that remember what is asked for most.
+    pub async fn remembering() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+        let records = Records::new(within_limits(engine), Arc::new(SystemClock)).remembering();
         Self::over(records, Some(folder), Memory::new(64 << 20), settings())
     }
 
@@ -239,10 +247,11 @@ impl Drop for Subject {
     }
 }
 
-/// A real server.
+/// A real server. It listens on a socket of its own, so that no other program can have its address.
 pub struct Peer {
-    port: u16,
+    socket: PathBuf,
     child: Child,
+    _folder: TempDir,
 }
 
 impl Peer {
@@ -270,12 +279,14 @@ impl Peer {
     }
 
     fn spawn(program: &Path) -> std::io::Result<Self> {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let arguments = ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
-        let child = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        let peer = Self { port, child };
+        let folder = tempfile::tempdir()?;
+        let socket = folder.path().join("socket");
+        let mut command = Command::new(program);
+        command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let peer = Self { socket, child, _folder: folder };
         let began = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        while std::os::unix::net::UnixStream::connect(&peer.socket).is_err() {
             assert!(began.elapsed() < PATIENCE, "{program:?} does not listen");
             std::thread::yield_now();
         }
@@ -284,7 +295,7 @@ impl Peer {
 
     /// A new connection.
     pub async fn connect(&self) -> Connection {
-        Connection::new(TcpStream::connect(("127.0.0.1", self.port)).await.unwrap())
+        Connection::new(UnixStream::connect(&self.socket).await.unwrap())
     }
 }
 

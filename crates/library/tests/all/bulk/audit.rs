@@ -152,7 +152,7 @@ async fn a_busy_hour_of_two_servers_is_spread_over_partitions_that_stay_small_an
         other.audit.auditor().requested(&somebody(), None, [volume(0)]).await.unwrap();
         bench.clock.advance(Duration::from_secs(1));
     }
-    let call = Call::new(Class::Audit, Deadline::within(Duration::from_secs(10)));
+    let call = Call::new(Class::Audit, Deadline::within(Duration::from_secs(60)));
     let partitions = bench.faults.walk(call, Table::Audit, None, 100).await.unwrap().partitions;
     assert!(partitions.len() >= 3, "{} partitions", partitions.len());
     for partition in &partitions {
@@ -201,7 +201,7 @@ async fn a_record_that_cannot_be_read_is_told_and_those_behind_it_come_all_the_s
         partition: [b"h/".as_slice(), &hour, b"a writer", &[0; 4]].concat().into(),
         rows: vec![row],
     };
-    let call = Call::new(Class::Audit, Deadline::within(Duration::from_secs(10)));
+    let call = Call::new(Class::Audit, Deadline::within(Duration::from_secs(60)));
     assert!(bench.faults.run(call, vec![put]).await.unwrap().is_applied());
     bench.clock.advance(Duration::from_secs(1));
     page("t.b").await;

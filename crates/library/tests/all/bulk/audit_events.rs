@@ -181,7 +181,7 @@ async fn a_user_of_the_machine_is_erased_and_records_that_cannot_be_read_if_that
         partition: [b"h/".as_slice(), &hour, b"a writer", &[0; 4]].concat().into(),
         rows: vec![NewRow::new(id.0.to_vec(), "no record, but the name jane")],
     };
-    let call = Call::new(Class::Audit, Deadline::within(Duration::from_secs(10)));
+    let call = Call::new(Class::Audit, Deadline::within(Duration::from_secs(60)));
     assert!(bench.faults.run(call, vec![put]).await.unwrap().is_applied());
     bench.clock.advance(HOUR);
     let whom = Whom::User("jane".to_owned());

@@ -95,7 +95,7 @@ impl Bench {
         self.faults.crash_after_steps(0);
         let row = NewRow::new("never", "written");
         let put = Step::Put { table: Table::Work, partition: "tests".into(), rows: vec![row] };
-        let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(10)));
+        let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(60)));
         assert!(!matches!(self.faults.run(call, vec![put]).await, Ok(Outcome::Applied)));
         assert!(self.faults.is_crashed());
     }

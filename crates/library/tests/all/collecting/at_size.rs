@@ -15,7 +15,7 @@ fn bucket(time: UnixMillis) -> u32 {
 }
 
 fn call() -> Call {
-    Call::new(Class::Description, Deadline::within(Duration::from_secs(10)))
+    Call::new(Class::Description, Deadline::within(Duration::from_secs(60)))
 }
 
 #[tokio::test(flavor = "multi_thread")]

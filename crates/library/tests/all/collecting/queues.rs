@@ -89,7 +89,7 @@ async fn a_record_that_is_put_late_into_a_bucket_that_passes_found_empty_is_foun
 }
 
 fn call() -> Call {
-    Call::new(Class::Description, Deadline::within(Duration::from_secs(10)))
+    Call::new(Class::Description, Deadline::within(Duration::from_secs(60)))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -102,7 +102,7 @@ async fn a_copy_has_the_history_too_and_collects_what_its_source_would() {
     clock.advance(GRACE);
     assert_eq!(copy.repository.collect_contents().await.unwrap(), 1, "all but one are named by a head, or were");
     assert_eq!(first_byte(&copy, "a").await, 2);
-    let call = store::Call::new(store::Class::Content, store::Deadline::within(Duration::from_secs(10)));
+    let call = store::Call::new(store::Class::Content, store::Deadline::within(Duration::from_secs(60)));
     assert_eq!(target.walk(call, Table::Contents, None, 10).await.unwrap().partitions.len(), 3);
 }
 
@@ -115,7 +115,7 @@ async fn what_is_wrong_with_a_resource_is_found_by_reading_it() {
     let Some(repository::BytesPlace::Content(id)) = lost.body().binary().map(|binary| &binary.place) else {
         panic!("it is large")
     };
-    let call = || store::Call::new(store::Class::Content, store::Deadline::within(Duration::from_secs(10)));
+    let call = || store::Call::new(store::Class::Content, store::Deadline::within(Duration::from_secs(60)));
     assert!(library.store().condemn_content(call(), *id).await.unwrap());
     let sound = library.repository.resource(&path("sound")).await.unwrap();
     assert_eq!(library.repository.verify(&sound).await.unwrap().damaged, []);

@@ -165,7 +165,7 @@ async fn a_selection_made_away_from_home_is_out_of_reach_there_until_its_plan_ha
     assert!(there.volumes.selection(&selection, &Party::Local).await.is_ok(), "it can be read where it was made");
     let partition = format!("s/{selection}\0\0\0\0\0").into();
     let arrival = Step::Put { table: Table::Selections, partition, rows };
-    let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(10)));
+    let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(60)));
     faulty.store.run(call, vec![arrival]).await.unwrap();
     assert!(faulty.library.volumes.selection(&selection, &Party::Local).await.is_ok());
 }

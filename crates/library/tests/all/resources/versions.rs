@@ -346,7 +346,7 @@ async fn bytes_that_are_not_kept_go_whether_they_are_few_or_many() {
         let resource = library.repository.resource(&path("b")).await.unwrap();
         library.repository.update(&resource, &Update::Binary(upload(library, byte, len).await)).await.unwrap();
     }
-    let call = || Call::new(Class::Content, Deadline::within(Duration::from_secs(10)));
+    let call = || Call::new(Class::Content, Deadline::within(Duration::from_secs(60)));
     let contents = async || store.walk(call(), Table::Contents, None, 10).await.unwrap().partitions.len();
     assert_eq!(contents().await, 3);
     collected(library, clock).await;

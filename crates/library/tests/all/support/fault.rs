@@ -68,7 +68,7 @@ impl Gate {
     /// Waits, but not forever: the runtime of a failed test ends only when its imports do.
     pub async fn wait(&self) {
         self.reached.add_permits(1);
-        if let Ok(opened) = tokio::time::timeout(Duration::from_secs(30), self.open.acquire()).await {
+        if let Ok(opened) = tokio::time::timeout(Duration::from_secs(120), self.open.acquire()).await {
             opened.unwrap().forget();
         }
     }
