@@ -318,10 +318,23 @@ mod tests {
         (tokio::spawn(async move { match monitor.serve(listener, |_| {}).await {} }), address)
     }
 
+    /// What is known of a process that was started just now. For a moment it has no command line.
+    fn started(pid: u32) -> ProcessRecord {
+        let begun = Instant::now();
+        loop {
+            let known = ProcessRecord::find(pid);
+            if known.command.is_some() {
+                return known;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{known:?}");
+            std::thread::yield_now();
+        }
+    }
+
     #[tokio::test]
     async fn a_coordinator_learns_what_the_processes_of_the_candidate_are_and_what_others_use() {
         let mut process = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let known = ProcessRecord::find(process.id());
+        let known = started(process.id());
         let watches = [process.id(), u32::MAX].map(|pid| Watch { name: format!("process-{pid}"), pid });
         let (_kept, address) = monitor(watches.to_vec()).await;
         let watcher = Watcher::connect(&address, "secret").await;
