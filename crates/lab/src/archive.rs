@@ -21,6 +21,7 @@ use walkdir::WalkDir;
 use crate::filed;
 use crate::line::Line;
 use crate::load::watch;
+use crate::plan::PlanError;
 use crate::study::Study;
 
 /// Where the testbed has what a monitor has sampled on the machine of the candidate.
@@ -32,6 +33,9 @@ pub enum ArchiveError {
     /// Its bag cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// Its plan cannot be written.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// A file cannot be read, or the archive cannot be made.
     #[error("{}: {error}", path.display())]
     Io {
@@ -84,7 +88,7 @@ pub fn archive(study: &Study, archive: &Path) -> Result<Archived, ArchiveError> 
 fn add(study: &Study, line: &Line, place: &Path) -> Result<(), ArchiveError> {
     let mut bag = BagWriter::create(place)?;
     put_json(&mut bag, "run.json", line, place)?;
-    put_json(&mut bag, "record.json", &filed::record(study, line, id(study, line)), place)?;
+    put_json(&mut bag, "record.json", &filed::record(study, line, id(study, line))?, place)?;
     put_json(&mut bag, "summary.json", &filed::outcome(study, line), place)?;
     for name in ["plan.toml", "facts.json"] {
         copy(&mut bag, name, &study.folder().join(name))?;

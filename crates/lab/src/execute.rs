@@ -131,7 +131,7 @@ fn round(plan: &Plan, lines: &[Line], number: u32, runs: u32) -> Vec<Planned> {
         .collect();
     let round = schedule::round(plan, &proposed, number, runs + 1);
     // A simulated node takes no time: its loads count as if they did.
-    let spent_s: f64 = lines.iter().map(|line| line.took_s.max(load_s(plan, &line.planned))).sum();
+    let spent_s: f64 = lines.iter().map(|line| line.took_s.max(made_s(plan, line))).sum();
     let loads_s: f64 = round.iter().map(|planned| load_s(plan, planned)).sum();
     let takes_s = time(plan, round.iter(), &lines).as_secs_f64().max(loads_s);
     if spent_s + takes_s > budget.as_secs_f64() { Vec::new() } else { round }
@@ -160,7 +160,7 @@ fn before(lines: &[Line], runs: u32) -> Vec<Line> {
 }
 
 /// By number, the runs that count, or were made so often that they never will.
-fn done(lines: &[Line]) -> BTreeMap<u32, &Planned> {
+pub(crate) fn done(lines: &[Line]) -> BTreeMap<u32, &Planned> {
     let done = lines.iter().filter(|line| line.is_valid() || line.attempt >= ATTEMPTS_MAX);
     done.map(|line| (line.planned.number, &line.planned)).collect()
 }
@@ -226,11 +226,23 @@ fn load_s(plan: &Plan, run: &Planned) -> f64 {
     plan.workload(&run.workload).map_or(0.0, |workload| workload.time().as_secs_f64() * workload.loads().0)
 }
 
-/// How long runs take: as those before took besides their loads, or else as estimated.
+/// Whether the load of a run was made to its end. A node that did not start has made none.
+fn was_loaded(line: &Line) -> bool {
+    !line.metrics.is_empty()
+}
+
+/// How long the loads of a run took, in seconds, if they were made.
+fn made_s(plan: &Plan, line: &Line) -> f64 {
+    if was_loaded(line) { load_s(plan, &line.planned) } else { 0.0 }
+}
+
+/// How long runs take: as those before took besides their loads, or else as estimated. A run before
+/// them without a load says nothing of that.
 pub fn time<'a>(plan: &Plan, runs: impl Iterator<Item = &'a Planned>, lines: &[Line]) -> Duration {
     let runs: Vec<_> = runs.cloned().collect();
     let loads_s: f64 = runs.iter().map(|run| load_s(plan, run)).sum();
-    let beside: Vec<_> = lines.iter().map(|line| line.took_s - load_s(plan, &line.planned)).collect();
+    let loaded = lines.iter().filter(|line| was_loaded(line));
+    let beside: Vec<_> = loaded.map(|line| line.took_s - load_s(plan, &line.planned)).collect();
     let beside_s = if beside.is_empty() {
         let each = BESIDE_LOAD_S + plan.data.records as f64 / PREFILL_PER_S;
         runs.len() as f64 * each + schedule::restarts(plan, &runs) as f64 * RESTART_S

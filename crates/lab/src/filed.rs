@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use testbed::archive::Outcome;
 use testbed::beside::Beside;
 use testbed::record::{CandidateRecord, FORMAT, Input, Machine, Program, RunRecord};
@@ -19,7 +18,8 @@ use testbed::results::{ErrorTally, Judgement, StepTally, Summary, Tally, Times, 
 
 use crate::deployment;
 use crate::line::Line;
-use crate::metric::FAILED_SHARE;
+use crate::metric::{DUE, FAILED_SHARE};
+use crate::plan::PlanError;
 use crate::study::Study;
 
 /// The figures over time, which a run has in its folder. One that looks for a rate has them in a folder
@@ -60,7 +60,7 @@ struct Ran {
 }
 
 /// The record of a run, under this id.
-pub(crate) fn record(study: &Study, line: &Line, id: String) -> RunRecord {
+pub(crate) fn record(study: &Study, line: &Line, id: String) -> Result<RunRecord, PlanError> {
     let (facts, run) = (&study.facts().facts, study.run_folder(line));
     let fact = |name: &str| facts.get(name).cloned();
     let digest_of = |name: &str| Some(fact(name)?.strip_prefix("sha256:")?.to_owned());
@@ -101,7 +101,7 @@ pub(crate) fn record(study: &Study, line: &Line, id: String) -> RunRecord {
         ("a node that is not simulated", fact("simulated").is_none_or(|fact| fact != "true")),
     ];
     let missing = missing.into_iter().filter(|(_, is_there)| !is_there).map(|(what, _)| what.to_owned());
-    RunRecord {
+    Ok(RunRecord {
         format: FORMAT,
         id,
         who: format!("the lab on {}", machine.name),
@@ -115,14 +115,14 @@ pub(crate) fn record(study: &Study, line: &Line, id: String) -> RunRecord {
             configuration: ran.configuration.or_else(|| fs::read_to_string(run.join("cassandra.yaml")).ok()),
             facts: std::iter::once(setting).chain(of_cluster).chain(in_force).collect(),
         },
-        inputs: inputs(study, line),
+        inputs: inputs(study, line)?,
         seed: study.plan().seed,
         workers: Vec::new(),
         machines: vec![machine],
         preparation: "the table was made again, its records were written, and compactions had ended".to_owned(),
         missing: missing.collect(),
         beside: Beside::default(),
-    }
+    })
 }
 
 fn end(line: &Line) -> Timestamp {
@@ -159,14 +159,13 @@ fn machine(facts: &BTreeMap<String, String>) -> Machine {
 }
 
 /// The plan, and its workload in the place of a scenario.
-fn inputs(study: &Study, line: &Line) -> Vec<Input> {
-    let digest = |text: &str| Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+fn inputs(study: &Study, line: &Line) -> Result<Vec<Input>, PlanError> {
     let workload = study.plan().workload(&line.planned.workload);
     let text = workload.and_then(|workload| toml::to_string(workload).ok()).unwrap_or_default();
-    vec![
-        Input { name: "plan".to_owned(), sha256: digest(&study.plan().to_toml()) },
-        Input { name: format!("scenario {}", line.planned.workload), sha256: digest(&text) },
-    ]
+    Ok(vec![
+        Input::of("plan", study.plan().to_toml()?.as_bytes()),
+        Input::of(format!("scenario {}", line.planned.workload), text.as_bytes()),
+    ])
 }
 
 /// What a run showed. One in which operations were lost has failed, although it counts for the lab.
@@ -175,12 +174,14 @@ pub(crate) fn outcome(study: &Study, line: &Line) -> Outcome {
     let duration_s = workload.map_or(0.0, |workload| workload.duration.as_secs_f64());
     let of = |name: &str| line.metrics.get(name).copied().unwrap_or_default();
     let (done, failed_share) = (of("rate_per_s") * duration_s, of(FAILED_SHARE));
-    let due = match failed_share < 1.0 {
-        true => done / (1.0 - failed_share),
-        // How many there were follows from the plan only.
-        false => workload.map_or(1.0, |workload| workload.rate * duration_s),
+    let due = match (line.metrics.get(DUE), failed_share < 1.0) {
+        (Some(due), _) => *due,
+        // Runs of older builds do not have it.
+        (None, true) => done / (1.0 - failed_share),
+        (None, false) => workload.map_or(1.0, |workload| workload.rate * duration_s),
     };
-    let (done, failed) = (done.round() as u64, (due - done).round() as u64);
+    let failed = (due * failed_share).round() as u64;
+    let done = (due.round() as u64).saturating_sub(failed);
     let all = Tally {
         due: done + failed,
         sent: done + failed,
@@ -224,4 +225,51 @@ fn times(line: &Line, count: u64) -> Times {
         ["mean_ms", "min_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "p999_ms", "max_ms"]
             .map(|name| line.metrics.get(name).copied().unwrap_or_default());
     Times { count, mean_ms, min_ms, p50_ms, p90_ms, p95_ms, p99_ms, p999_ms, max_ms }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::factor::Setting;
+    use crate::plan::Plan;
+    use crate::schedule::Planned;
+    use crate::study::OpenStudy;
+
+    #[test]
+    fn a_run_that_lost_all_operations_lost_those_that_were_due_at_the_rate_it_had_found() {
+        let plan = r#"
+            name = "x"
+            design = { kind = "one-at-a-time" }
+            workloads = [{ name = "w", mix = { write = 1 }, rate = 100, duration = "10s", hold = { metric = "p99_ms", max = 20.0 } }]
+            [[factors]]
+            name = "concurrent_compactors"
+            values = [2]
+        "#;
+        let folder = tempfile::tempdir().unwrap();
+        let study = OpenStudy::create(folder.path(), &Plan::parse(plan).unwrap()).unwrap();
+        let line = Line {
+            planned: Planned {
+                number: 1,
+                stage: 1,
+                block: 1,
+                workload: "w".to_owned(),
+                setting: Setting::default(),
+                is_control: false,
+                seed: 1,
+            },
+            attempt: 1,
+            at: Timestamp::UNIX_EPOCH,
+            took_s: 10.0,
+            was_restarted: false,
+            read_back: BTreeMap::new(),
+            metrics: [(DUE, 500.0), ("rate_per_s", 0.0), (FAILED_SHARE, 1.0)]
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
+            void: Vec::new(),
+            notes: Vec::new(),
+        };
+        let all = outcome(study.study(), &line).summary.all;
+        assert_eq!((all.due, all.done, all.failed), (500, 0, 500));
+    }
 }

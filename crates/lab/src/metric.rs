@@ -26,6 +26,9 @@ const fn more(name: &'static str, title: &'static str, unit: &'static str) -> Me
 /// The share of operations that were not done, 0 to 1. Every run has it.
 pub const FAILED_SHARE: &str = "failed_share";
 
+/// Operations that were due in the measured time. Every run has it.
+pub const DUE: &str = "due";
+
 /// How late the load itself was sent: the 99th percentile in milliseconds. Every run has it.
 pub const LATENESS_P99_MS: &str = "lateness_p99_ms";
 

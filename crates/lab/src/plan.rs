@@ -221,6 +221,9 @@ pub enum PlanError {
     /// It is no plan.
     #[error("{0}")]
     Toml(#[from] Box<toml::de::Error>),
+    /// It has a value that TOML cannot say, such as a path that is not UTF-8.
+    #[error("the plan cannot be written: {0}")]
+    Write(#[from] toml::ser::Error),
     /// A value makes no sense.
     #[error("plan: {at}: {what}")]
     Invalid {
@@ -295,9 +298,11 @@ impl Plan {
     }
 
     /// The plan as TOML.
-    pub fn to_toml(&self) -> String {
-        // All its values can be written: a test writes each kind.
-        toml::to_string(self).unwrap_or_default()
+    ///
+    /// # Errors
+    /// TOML cannot say one of its values.
+    pub fn to_toml(&self) -> Result<String, PlanError> {
+        Ok(toml::to_string(self)?)
     }
 
     /// Checks that it makes sense.
@@ -649,6 +654,9 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     const PLAN: &str = r#"
@@ -663,6 +671,26 @@ mod tests {
     "#;
 
     #[test]
+    fn every_plan_of_the_guide_is_one_that_the_lab_takes() {
+        let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab.md")).unwrap();
+        let plans: Vec<&str> = guide.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+        assert!(plans.len() >= 3, "{plans:?}");
+        for plan in plans {
+            Plan::parse(plan).unwrap_or_else(|error| panic!("{error}: {plan}"));
+        }
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_written_begins_no_study() {
+        let mut plan = Plan::parse(PLAN).unwrap();
+        plan.candidate = Some(CandidateName::Folder(PathBuf::from(OsStr::from_bytes(b"\xff"))));
+        let folder = tempfile::tempdir().unwrap();
+        let error = crate::study::OpenStudy::create(folder.path(), &plan).unwrap_err().to_string();
+        assert!(error.contains("the plan cannot be written: "), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
     fn options_of_the_table_are_those_that_a_factor_may_be() {
         let plan = |table: &str| {
             let node = format!("node = {{ table = {{ {table} }} }}\n design");
@@ -672,7 +700,7 @@ mod tests {
         };
         let said = plan("compression = \"{'enabled': 'false'}\", memtable = \"trie\"").unwrap();
         assert_eq!(said.node.table["memtable"], "trie");
-        assert_eq!(Plan::parse(&said.to_toml()).unwrap(), said);
+        assert_eq!(Plan::parse(&said.to_toml().unwrap()).unwrap(), said);
         for wrong in ["comment = \"x\"", "compression = \"none' OR 'x\"", "heap = \"512\""] {
             let error = plan(wrong).unwrap_err().to_string();
             assert!(error.contains("node.table: ") && error.contains("flat map"), "{wrong}: {error}");
@@ -683,7 +711,7 @@ mod tests {
     fn a_plan_names_a_door_and_is_refused_where_the_door_does_not_take_its_load() {
         let plan = Plan::parse(PLAN).unwrap();
         assert_eq!(plan.door, Some(DoorName::Repository));
-        assert_eq!(Plan::parse(&plan.to_toml()).unwrap(), plan);
+        assert_eq!(Plan::parse(&plan.to_toml().unwrap()).unwrap(), plan);
         let pages = "door = \"data\"\n data = { partitions = { kind = \"wide\", rows = 10 } }";
         let of_data = PLAN.replace("door = \"repository\"", pages).replace("write = 1, ", "");
         assert_eq!(Plan::parse(&of_data).unwrap().door, Some(DoorName::Data));

@@ -284,7 +284,7 @@ mod tests {
     fn a_scaled_preset_is_short_and_is_the_same_after_writing_and_reading() {
         let plan = find("thesis", Scale { scale: 0.001, repeats: 3, ..Scale::default() }).unwrap();
         assert_eq!((plan.data.records, plan.workloads[0].duration.as_secs()), (1_000, 8));
-        assert_eq!(Plan::parse(&plan.to_toml()).unwrap(), plan);
+        assert_eq!(Plan::parse(&plan.to_toml().unwrap()).unwrap(), plan);
     }
 
     /// The default space of memtables and its values, in MiB.
@@ -356,9 +356,10 @@ mod tests {
         let scale = Scale { scale: 0.01, ..Scale::default() };
         let mut closed = find("thesis-closed", scale).unwrap();
         closed.check().unwrap();
-        assert_eq!(Plan::parse(&closed.to_toml()).unwrap(), closed);
+        assert_eq!(Plan::parse(&closed.to_toml().unwrap()).unwrap(), closed);
         assert!(closed.workloads.iter().all(|workload| workload.closed == Some(Closed::SEARCH)));
-        assert!(closed.to_toml().contains("threads = \"search\""), "{}", closed.to_toml());
+        let text = closed.to_toml().unwrap();
+        assert!(text.contains("threads = \"search\""), "{text}");
         let open = find("thesis", scale).unwrap();
         closed.workloads.iter_mut().for_each(|workload| workload.closed = None);
         // What a closed loop writes is not known before.

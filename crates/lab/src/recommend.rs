@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::analysis::{Analysis, Fresh, Row, Table};
 use crate::caveats;
 use crate::change::Change;
+use crate::execute;
 use crate::factor::Setting;
 use crate::line::Line;
 use crate::metric::{self, Metric};
@@ -24,8 +25,9 @@ const FAILED_MORE_MAX: f64 = 0.001;
 pub struct Recommendation {
     /// The workload.
     pub workload: String,
-    /// Its operations per second; those that are expected, if it is a closed loop.
-    pub rate: f64,
+    /// Its operations per second; those that are expected, if it is a closed loop. `None`: its runs
+    /// look for the highest rate, and each has found its own.
+    pub rate: Option<f64>,
     /// The metric that is to improve.
     pub objective: String,
     /// What was found.
@@ -54,7 +56,8 @@ pub enum Finding {
     },
     /// The default itself changed while it was measured: differences say nothing.
     Drift(Drift),
-    /// A setting was better when it was selected, and not for sure when it was measured afresh.
+    /// A setting was better when it was selected, and not for sure when it was measured afresh; or not
+    /// all of its fresh runs are made.
     NotConfirmed {
         /// The setting.
         setting: Setting,
@@ -64,6 +67,9 @@ pub enum Finding {
         fresh: Option<Gain>,
         /// Fresh runs that were made, void ones too.
         made: usize,
+        /// Fresh runs of it and of the default that are still to be made. A decision by a part of them
+        /// would be wrong more often.
+        left: usize,
         /// What would have been found.
         visible: Option<Visible>,
     },
@@ -80,8 +86,8 @@ pub enum Finding {
         setting: Setting,
         /// The metric of the bound.
         metric: String,
-        /// Its mean in the fresh runs.
-        mean: f64,
+        /// Its mean in the fresh runs; `None` if none of them has it.
+        mean: Option<f64>,
         /// The most that it may be.
         max: f64,
     },
@@ -149,7 +155,7 @@ pub fn recommend(plan: &Plan, lines: &[Line], analysis: &Analysis) -> Vec<Recomm
         }
         Recommendation {
             workload: workload.name.clone(),
-            rate: workload.rate,
+            rate: workload.hold.is_none().then_some(workload.rate),
             objective: objective.name.to_owned(),
             finding,
             caveats,
@@ -188,10 +194,11 @@ fn finding(plan: &Plan, lines: &[Line], analysis: &Analysis, table: &Table, obje
     let count = analysis.fresh.iter().filter(|fresh| fresh.metric == objective.name).count();
     let fresh = again.map(|fresh| Gain::of(&fresh.difference, count));
     let is_confirmed = |fresh: &Gain| is_sure(fresh.p) && is_better(fresh.change, objective);
-    if !fresh.as_ref().is_some_and(is_confirmed) {
+    let left = fresh_left(plan, lines, &table.workload, &setting);
+    if left > 0 || !fresh.as_ref().is_some_and(is_confirmed) {
         let is_fresh = |line: &&Line| line.planned.stage == FRESH && line.planned.workload == table.workload;
         let made = lines.iter().filter(is_fresh).filter(|line| line.planned.setting == setting).count();
-        return Finding::NotConfirmed { setting, selected, fresh, made, visible };
+        return Finding::NotConfirmed { setting, selected, fresh, made, left, visible };
     }
     if let Some(shares) = again.map(|fresh| fresh.failed_shares).filter(|shares| loses_more(*shares)) {
         return Finding::LosesOperations { setting, shares };
@@ -202,6 +209,15 @@ fn finding(plan: &Plan, lines: &[Line], analysis: &Analysis, table: &Table, obje
     Finding::Better(Box::new(Change::of(plan, lines, analysis, setting, (selected, fresh))))
 }
 
+/// How many fresh runs of a setting, and of the default beside it, are still to be made.
+fn fresh_left(plan: &Plan, lines: &[Line], workload: &str, setting: &Setting) -> usize {
+    let done = execute::done(lines).into_values().filter(|planned| {
+        let is_of_pair = planned.setting.is_default() || &planned.setting == setting;
+        planned.stage == FRESH && planned.workload == workload && is_of_pair
+    });
+    (2 * plan.confirm as usize).saturating_sub(done.count())
+}
+
 /// Whether a setting does not keep the bound in the fresh runs.
 fn over_bound(plan: &Plan, lines: &[Line], workload: &str, setting: &Setting) -> Option<Finding> {
     let Bound { metric, max } = plan.bound.clone()?;
@@ -210,9 +226,9 @@ fn over_bound(plan: &Plan, lines: &[Line], workload: &str, setting: &Setting) ->
         planned.workload == workload && &planned.setting == setting
     });
     let values: Vec<_> = of_setting.filter_map(|line| line.metrics.get(&metric).copied()).collect();
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
     // Without a value nothing says that it keeps it.
-    let keeps_it = mean <= max;
+    let keeps_it = mean.is_some_and(|mean| mean <= max);
     (!keeps_it).then(|| Finding::OverBound { setting: setting.clone(), metric, mean, max })
 }
 

@@ -176,7 +176,11 @@ async fn measure<R: Rig + ?Sized>(
     keep([("before", &before), ("begun", &loaded.begun), ("after", &after), ("drained", &drained)], folder)?;
     let mut metrics = loaded.metrics.clone();
     let failed_share = (loaded.due - loaded.done) as f64 / loaded.due.max(1) as f64;
-    let of_load = [(metric::FAILED_SHARE, failed_share), (metric::LATENESS_P99_MS, loaded.lateness_p99_ms)];
+    let of_load = [
+        (metric::DUE, loaded.due as f64),
+        (metric::FAILED_SHARE, failed_share),
+        (metric::LATENESS_P99_MS, loaded.lateness_p99_ms),
+    ];
     metrics.extend(of_load.map(|(name, value)| (name.to_owned(), value)));
     metrics.extend(workload.threads().map(|threads| (THREADS.to_owned(), f64::from(threads))));
     metrics.extend(state);

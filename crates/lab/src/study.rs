@@ -23,7 +23,7 @@ const BUILD: &str = "build";
 
 /// The way in which runs are ordered, made and checked. It changes with each change that could make
 /// runs before and after it differ, so that builds without a commit are told apart too.
-const PROCEDURE: u32 = 6;
+const PROCEDURE: u32 = 7;
 
 /// Why a study cannot be used.
 #[derive(Debug, Error)]
@@ -196,13 +196,14 @@ impl OpenStudy {
     /// The folder has one already, or cannot be written.
     pub fn create(folder: &Path, plan: &Plan) -> Result<Self, StudyError> {
         plan.check()?;
-        io_at(folder, fs::create_dir_all(folder))?;
+        let text = plan.to_toml()?;
+        io_at(folder, make_folder(folder))?;
         let lock = lock(folder)?;
         let path = folder.join(PLAN);
         if path.exists() {
             return Err(StudyError::Exists(folder.to_owned()));
         }
-        io_at(&path, write_whole(&path, plan.to_toml().as_bytes()))?;
+        io_at(&path, write_whole(&path, text.as_bytes()))?;
         Self::open_locked(folder, lock)
     }
 
@@ -225,6 +226,7 @@ impl OpenStudy {
         let runs = io_at(&path, OpenOptions::new().create(true).append(true).open(&path))?;
         // The next line must not follow the beginning of one that was never finished.
         io_at(&path, runs.set_len(whole))?;
+        io_at(folder, sync_folder(folder))?;
         Ok(Self { study, runs, _lock: lock })
     }
 
@@ -290,7 +292,7 @@ impl OpenStudy {
         let of_plan = [
             (PLAN, digest(&io_at(&path, fs::read(&path))?)),
             // With what the plan does not say, and what is usual then.
-            ("plan as used", digest(plan.to_toml().as_bytes())),
+            ("plan as used", digest(plan.to_toml()?.as_bytes())),
             ("restart", restart.to_owned()),
             ("confirm", plan.confirm.to_string()),
             ("jmx", plan.node.jmx.to_string()),
@@ -327,11 +329,25 @@ fn lock(folder: &Path) -> Result<File, StudyError> {
     }
 }
 
-/// Writes a file so that there is all of it or nothing.
+/// Makes a folder with those above it, and their names durable.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let absent: Vec<_> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
+    fs::create_dir_all(folder)?;
+    absent.into_iter().filter_map(Path::parent).try_for_each(sync_folder)
+}
+
+/// Makes the names in a folder durable. An empty path is the current folder.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    File::open(folder)?.sync_all()
+}
+
+/// Writes a file so that there is all of it or nothing, and its name is durable.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = File::create(&new)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&new, path)
+    fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), sync_folder)
 }

@@ -222,7 +222,7 @@ fn record() -> RunRecord {
             facts: vec![("nodes".to_owned(), "1".to_owned()), ("copies".to_owned(), "1".to_owned())],
         },
         inputs: ["plan.toml", "scenarios/read.toml", "feeds/ids.csv"]
-            .map(|name| Input { name: name.to_owned(), sha256: "e3b0c442".repeat(8) })
+            .map(|name| Input { name: name.to_owned(), sha256: "e3b0c442".repeat(8), bytes: Some(12_345) })
             .to_vec(),
         seed: 7,
         workers: vec![worker(0), worker(1)],

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use preservation::bagit::text::is_inside;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::arrivals::Shape;
@@ -73,6 +72,8 @@ pub struct Log {
     pub path: PathBuf,
     /// SHA-256 of its bytes, in hexadecimal.
     pub sha256: String,
+    /// How many bytes it has.
+    pub bytes: u64,
 }
 
 /// Why inputs cannot be read.
@@ -168,14 +169,18 @@ impl Inputs {
         Scenario::new(ScenarioSpec::parse(name, text)?, &self.files)
     }
 
-    /// The digests of everything that was read.
+    /// The digests and sizes of everything that was read.
     pub fn digests(&self) -> Vec<Input> {
-        let input = |name: String, bytes: &[u8]| Input { name, sha256: hex::encode(Sha256::digest(bytes)) };
-        let plan = input("plan".to_owned(), self.plan.to_toml().as_bytes());
-        let scenarios = self.scenarios.iter().map(|(name, text)| input(format!("scenario {name}"), text.as_bytes()));
-        let files = self.files.0.iter().map(|(name, bytes)| input(format!("file {name}"), bytes));
-        let fill = self.fill.iter().map(|(name, text)| input(format!("scenario of the fill {name}"), text.as_bytes()));
-        let log = self.log.iter().map(|log| Input { name: "access log".to_owned(), sha256: log.sha256.clone() });
+        let input = |name: String, text: &str| Input::of(name, text.as_bytes());
+        let plan = input("plan".to_owned(), &self.plan.to_toml());
+        let scenarios = self.scenarios.iter().map(|(name, text)| input(format!("scenario {name}"), text));
+        let files = self.files.0.iter().map(|(name, bytes)| Input::of(format!("file {name}"), bytes));
+        let fill = self.fill.iter().map(|(name, text)| input(format!("scenario of the fill {name}"), text));
+        let log = self.log.iter().map(|log| Input {
+            name: "access log".to_owned(),
+            sha256: log.sha256.clone(),
+            bytes: Some(log.bytes),
+        });
         std::iter::once(plan).chain(scenarios).chain(fill).chain(files).chain(log).collect()
     }
 }
@@ -227,11 +232,12 @@ fn log(load: &Shape, folder: &Path) -> Result<Option<Log>, InputError> {
     let Shape::Replay { file, .. } = load else { return Ok(None) };
     let path = inside(folder, file)?;
     let failed = |error| InputError::Io { path: path.clone(), error };
-    if !fs::metadata(&path).map_err(failed)?.is_file() {
+    let metadata = fs::metadata(&path).map_err(failed)?;
+    if !metadata.is_file() {
         return Err(invalid(file.as_str(), "it is no file").into());
     }
     let sha256 = sha256_of_file(&path).map_err(failed)?;
-    Ok(Some(Log { path, sha256 }))
+    Ok(Some(Log { path, sha256, bytes: metadata.len() }))
 }
 
 fn read_files(source: &Source, folder: &Path, files: &mut Files) -> Result<(), InputError> {

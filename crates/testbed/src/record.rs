@@ -1,9 +1,14 @@
 //! What makes a run traceable: who measured what, with what, on what, when.
 
+use std::path::Path;
+use std::{fs, io};
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::beside::Beside;
+use crate::machine::sha256_of_file;
 
 /// The form of a run's files. A later form keeps what this one has, or has a number of its own.
 pub const FORMAT: u32 = 1;
@@ -28,7 +33,7 @@ pub struct RunRecord {
     pub testbed: Program,
     /// What was measured.
     pub candidate: CandidateRecord,
-    /// SHA-256 of the plan, and of each scenario and each file of a feed, by name.
+    /// SHA-256 and size of the plan, and of each scenario and each file of a feed, by name.
     pub inputs: Vec<Input>,
     /// The seed.
     pub seed: u64,
@@ -134,6 +139,24 @@ pub struct Input {
     pub name: String,
     /// SHA-256 of its bytes, in hexadecimal.
     pub sha256: String,
+    /// How many bytes it has. Older records do not say it.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+}
+
+impl Input {
+    /// A file with these bytes.
+    pub fn of(name: impl Into<String>, bytes: &[u8]) -> Self {
+        Self { name: name.into(), sha256: hex::encode(Sha256::digest(bytes)), bytes: Some(bytes.len() as u64) }
+    }
+
+    /// A file on a disk.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub(crate) fn of_file(name: String, path: &Path) -> io::Result<Self> {
+        Ok(Self { name, sha256: sha256_of_file(path)?, bytes: Some(fs::metadata(path)?.len()) })
+    }
 }
 
 /// A worker.

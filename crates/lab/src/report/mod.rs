@@ -24,6 +24,7 @@ use thiserror::Error;
 use crate::analysis::{Analysis, analyse};
 use crate::closed;
 use crate::estimate;
+use crate::plan::PlanError;
 use crate::recommend::{Recommendation, recommend};
 use crate::study::{Study, write_whole};
 
@@ -45,6 +46,9 @@ pub enum ReportError {
         #[source]
         error: io::Error,
     },
+    /// The plan cannot be shown.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// A figure cannot be drawn.
     #[error("a figure cannot be drawn: {0}")]
     Draw(String),
@@ -113,7 +117,7 @@ impl<'a> Report<'a> {
         let runs = self.runs().map_err(|error| ReportError::Io { path: path.clone(), error: error.into() })?;
         put(&path, &runs)?;
         let page = at("report.html");
-        put(&page, page::page(self, &figures).into_string().as_bytes())?;
+        put(&page, page::page(self, &figures)?.into_string().as_bytes())?;
         Ok(page)
     }
 

@@ -8,6 +8,7 @@ use super::figures::Figure;
 use super::tables::sections;
 use super::{kpi, of_closed_loop, questions, words};
 use crate::estimate;
+use crate::plan::PlanError;
 
 /// The sections of the page, by their ids.
 const SECTIONS: [(&str, &str); 6] = [
@@ -20,8 +21,9 @@ const SECTIONS: [(&str, &str); 6] = [
 ];
 
 /// The page of a report.
-pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Markup {
+pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Result<Markup, PlanError> {
     let plan = report.study.plan();
+    let plan_toml = plan.to_toml()?;
     let counted = report.study.lines().iter().filter(|line| line.is_valid()).count();
     let content = html! {
         main {
@@ -58,7 +60,7 @@ pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Markup {
             p.note { (kpi::WARNING) }
             @for grid in kpi::grids(report) { (shown(&grid.title, &grid.headings, &grid.rows)) }
             h2 id="plan" { "Plan" }
-            pre { (plan.to_toml()) }
+            pre { (plan_toml) }
             h2 id="machine" { "Machine" }
             (table("What was measured, on what", &html! {
                 tbody {
@@ -69,7 +71,7 @@ pub(super) fn page(report: &Report<'_>, figures: &[Figure]) -> Markup {
     };
     let title = format!("Study {}", plan.name);
     let document = Document { title: &title, sections: &SECTIONS, styles: &[], scripts: &[], loads_scripts: false };
-    document.page(&content, "{}")
+    Ok(document.page(&content, "{}"))
 }
 
 fn shown(title: &str, headings: &[impl AsRef<str>], rows: &[Vec<String>]) -> Markup {

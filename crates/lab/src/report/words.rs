@@ -7,7 +7,6 @@ use testbed::page::number::significant;
 use crate::change::Change;
 use crate::closed;
 use crate::estimate::MIB;
-use crate::hold::HELD_RATE;
 use crate::metric;
 use crate::recommend::{Finding, Gain, Recommendation, Visible};
 use crate::stats::Scale;
@@ -67,10 +66,11 @@ pub fn place(facts: &BTreeMap<String, String>) -> String {
 pub fn finding(recommendation: &Recommendation) -> Vec<String> {
     let Recommendation { workload, rate, objective, finding, caveats } = recommendation;
     let title = metric::find(objective).map_or(objective.as_str(), |metric| metric.title);
-    let at = match objective.as_str() {
-        HELD_RATE => String::new(),
-        _ if matches!(finding, Finding::ClosedLoop) => String::new(),
-        _ => format!(" at {} operations per second", significant(*rate)),
+    let at = match rate {
+        Some(rate) if !matches!(finding, Finding::ClosedLoop) => {
+            format!(" at {} operations per second", significant(*rate))
+        }
+        _ => String::new(),
     };
     let of = format!("{title} under {workload}{at}");
     let mut lines = match finding {
@@ -81,18 +81,24 @@ pub fn finding(recommendation: &Recommendation) -> Vec<String> {
              nothing is recommended.",
             changed(drift.scale, drift.change)
         )],
-        Finding::NotConfirmed { setting, selected, fresh, made, visible } => {
+        Finding::NotConfirmed { setting, selected, fresh, made, left, visible } => {
             let looked = format!("{setting} looked better by {}", changed(selected.scale, selected.change));
-            let then = match (fresh, made) {
-                (Some(fresh), _) => format!(
+            let then = match (fresh, left) {
+                (Some(fresh), 0) => format!(
                     "{of}: no difference found. {looked}, and measured afresh {} times beside the default it had {}.",
                     fresh.blocks,
                     gained(fresh)
                 ),
-                (None, 0) => {
+                (Some(fresh), left) => format!(
+                    "{of}: nothing is known for sure yet. {looked}, and measured afresh {} times beside the default \
+                     it had {}. {left} fresh runs are still to be made.",
+                    fresh.blocks,
+                    gained(fresh)
+                ),
+                (None, 1..) => {
                     format!("{of}: nothing is known for sure yet. {looked}, and is still to be measured afresh.")
                 }
-                (None, made) => format!(
+                (None, 0) => format!(
                     "{of}: no difference found. {looked}, and none of its {made} fresh runs can be compared with the \
                      default."
                 ),
@@ -105,9 +111,9 @@ pub fn finding(recommendation: &Recommendation) -> Vec<String> {
             default * 100.0
         )],
         Finding::OverBound { setting, metric, mean, max } => vec![format!(
-            "{of}: nothing is recommended. {setting} is better, but {} is {} then, and may be at most {}.",
+            "{of}: nothing is recommended. {setting} is better, but {} {} then, and may be at most {}.",
             metric::find(metric).map_or(metric.as_str(), |metric| metric.title),
-            significant(*mean),
+            mean.map_or_else(|| "was not measured".to_owned(), |mean| format!("is {}", significant(mean))),
             significant(*max),
         )],
         Finding::NotAllowed { better } => {

@@ -30,6 +30,14 @@ impl Scale {
         }
     }
 
+    /// About how large figures with these values are on this scale: the `size` of [`Sample::of`].
+    pub fn size(self, values: impl IntoIterator<Item = f64>) -> f64 {
+        match self {
+            Self::Logarithms => 1.0,
+            Self::Unit => values.into_iter().fold(0.0_f64, |greatest, value| greatest.max(value.abs())),
+        }
+    }
+
     /// A difference on this scale for people: a share of the default (−0.2 is a fifth less), or in the
     /// unit of the metric.
     pub fn shown(self, difference: f64) -> f64 {
@@ -89,10 +97,7 @@ pub fn paired(pairs: &BTreeMap<Block, Pair>, scale: Scale) -> Option<Difference>
     let difference = |pair: &Pair| on_scale(&pair.setting) - on_scale(&pair.default);
     let by_block: BTreeMap<_, _> = pairs.iter().map(|(block, pair)| (*block, difference(pair))).collect();
     let all = pairs.values().flat_map(|pair| pair.default.iter().chain(&pair.setting));
-    let size = match scale {
-        Scale::Logarithms => 1.0,
-        Scale::Unit => all.fold(0.0_f64, |greatest, value| greatest.max(value.abs())),
-    };
+    let size = scale.size(all.copied());
     let sample = Sample::of(&by_block.values().copied().collect::<Vec<_>>(), size)?;
     let mut difference = Difference {
         scale,

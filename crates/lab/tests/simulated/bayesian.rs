@@ -1,6 +1,6 @@
 //! Bayesian designs on a simulated node.
 
-use lab::execute::rounds;
+use lab::execute::{rounds, time};
 use lab::report::Report;
 use lab::search::proposals;
 
@@ -67,6 +67,29 @@ async fn a_bayesian_design_keeps_to_its_budget() {
     assert!(!all.is_empty() && all.iter().all(|(_, proposal)| proposal.keeps_bound.is_none()), "{all:?}");
     let measured: std::collections::BTreeSet<_> = lines.iter().map(|line| &line.planned.setting).collect();
     assert!(all.iter().all(|(_, proposal)| measured.contains(&proposal.setting)), "{all:?}");
+}
+
+#[tokio::test]
+async fn a_run_of_which_no_load_was_made_takes_no_more_of_the_budget_than_its_own_time() {
+    let within = |seconds: u64| plan(&format!("{seconds}s"), "confirm = 0");
+    // The time is too short for a round.
+    let short = within(60);
+    let mut lines = super::fresh::in_memory(&short, &valley()).await;
+    let first = lines.len();
+    let round = known_runs(&within(3_600), &lines).len() - first;
+    assert!(round > 0, "the time is enough for one");
+    // Each run takes twenty seconds with its warm-up, and a node that does not start takes one.
+    let enough = within(20 * (first + round) as u64 + 5);
+    let mut void = lines[0].clone();
+    void.void.push("the node did not start".to_owned());
+    void.metrics.clear();
+    void.took_s = 1.0;
+    lines.extend([void.clone(), void.clone(), void.clone()]);
+    assert_eq!(known_runs(&enough, &lines).len(), first + round);
+    // Nor does it say how long others take: these wait for their loads.
+    let left = known_runs(&short, &[]);
+    let loads = Duration::from_secs(20 * left.len() as u64);
+    assert!(time(&short, left.iter(), &[void]) > loads);
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ fn contended() -> Surface {
 #[tokio::test]
 async fn a_search_finds_the_threads_once_for_each_workload_and_the_figures_follow_from_them() {
     let plan = closed();
-    assert_eq!(Plan::parse(&plan.to_toml()).unwrap(), plan);
+    assert_eq!(Plan::parse(&plan.to_toml().unwrap()).unwrap(), plan);
     let (lines, _) = measured(&plan, contended(), Fault::None).await;
     for name in ["writes", "reads"] {
         let lines: Vec<_> = lines.iter().filter(|line| line.planned.workload == name).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lab::analysis::analyse;
 use lab::execute::runs_left;
 use lab::line::Line;
-use lab::plan::Plan;
+use lab::plan::{Bound, Plan};
 use lab::recommend::{Finding, Gain, recommend};
 use lab::run::make;
 use lab::schedule::FRESH;
@@ -99,6 +99,14 @@ async fn what_is_selected_is_measured_afresh_beside_the_default_in_random_order(
     let early = &lines[..lines.len() - 20];
     let finding = recommend(&plan, early, &analyse(&plan, early)).swap_remove(0).finding;
     assert!(matches!(finding, Finding::NotConfirmed { fresh: None, made: 0, .. }), "{finding:?}");
+    // Nor while one is left, although it is better for sure in those that were made.
+    let some = &lines[..lines.len() - 1];
+    let all = recommend(&plan, some, &analyse(&plan, some));
+    let found = all.iter().find(|found| found.workload == lines[lines.len() - 1].planned.workload).unwrap();
+    let Finding::NotConfirmed { fresh: Some(fresh), left: 1, .. } = &found.finding else { panic!("{found:?}") };
+    assert!(fresh.blocks == 4 && fresh.p.unwrap() < 0.01, "{fresh:?}");
+    let words = lab::report::finding(found).join("\n");
+    assert!(words.contains("known for sure yet") && words.contains("1 fresh runs are still to be made"), "{words}");
     // Nor if none of them counts.
     let mut void = lines.clone();
     void.iter_mut().filter(|line| line.planned.stage == FRESH).for_each(|line| line.void.push("lost".to_owned()));
@@ -121,4 +129,19 @@ async fn what_fresh_runs_do_not_confirm_is_not_recommended() {
     );
     let words = lab::report::finding(&found).join("\n");
     assert!(words.contains("no difference found") && words.contains("measured afresh 5 times"), "{words}");
+}
+
+#[tokio::test]
+async fn a_bound_that_no_fresh_run_has_measured_is_said_to_be_so() {
+    let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, THREE);
+    plan.bound = Some(Bound { metric: "cpu_ms_per_operation".to_owned(), max: 1.0 });
+    plan.check().unwrap();
+    let mut lines = in_memory(&plan, &surface()).await;
+    for line in lines.iter_mut().filter(|line| line.planned.stage == FRESH) {
+        line.metrics.remove("cpu_ms_per_operation").unwrap();
+    }
+    let found = recommend(&plan, &lines, &analyse(&plan, &lines)).swap_remove(0);
+    assert!(matches!(found.finding, Finding::OverBound { mean: None, .. }), "{found:?}");
+    let words = lab::report::finding(&found).join("\n");
+    assert!(words.contains("during the load was not measured then, and may be at most 1."), "{words}");
 }

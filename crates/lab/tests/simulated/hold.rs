@@ -1,7 +1,10 @@
 //! The highest rate that a setting holds under a bound.
 
+use lab::analysis::analyse;
 use lab::hold::{HELD_RATE, Hold};
 use lab::plan::{Bound, Plan};
+use lab::recommend::recommend;
+use lab::report::finding;
 use lab::simulated::{Fault, Surface};
 
 use super::{TWO, change, measured, plan, recommended, setting, surface};
@@ -27,7 +30,7 @@ fn holding() -> Plan {
 #[tokio::test]
 async fn the_setting_that_holds_the_highest_rate_is_recommended() {
     let plan = holding();
-    assert_eq!(Plan::parse(&plan.to_toml()).unwrap(), plan);
+    assert_eq!(Plan::parse(&plan.to_toml().unwrap()).unwrap(), plan);
     let change = change(recommended(&plan, busy()).await);
     assert_eq!(change.setting, setting(&[("memtable_heap_space", "2")]));
     assert!((change.gain().change - 0.212).abs() < 0.03, "{change:?}");
@@ -37,6 +40,12 @@ async fn the_setting_that_holds_the_highest_rate_is_recommended() {
         assert!(line.is_valid() && (rate / 1_047.6 - 1.0).abs() < 0.05, "{line:?}");
         // The other figures are those of the highest rate that was held.
         assert!(line.metrics["p99_ms"] <= 42.0 && line.metrics["rate_per_s"] <= rate, "{line:?}");
+    }
+    // So no finding is one at the rate with which each run began.
+    let of_latency = Plan { objective: "p99_ms".to_owned(), ..plan.clone() };
+    for found in recommend(&of_latency, &lines, &analyse(&of_latency, &lines)) {
+        let words = finding(&found).join("\n");
+        assert!(words.contains("p99 of latency under ") && !words.contains("at 300 operations"), "{words}");
     }
 }
 

@@ -134,7 +134,7 @@ async fn a_value_that_is_tested_once_is_in_one_block_and_in_no_union_and_is_not_
     let mut plan = plan(r#"{ kind = "one-at-a-time", union = true, workloads = ["writes"] }"#, TWO);
     plan.factors[2].repeats = Some(1);
     plan.check().unwrap();
-    assert_eq!(Plan::parse(&plan.to_toml()).unwrap().factors, plan.factors);
+    assert_eq!(Plan::parse(&plan.to_toml().unwrap()).unwrap().factors, plan.factors);
     let mut surface = surface();
     surface.effects.push((level("trickle_fsync", "2"), -5.0));
     let (lines, analysis) = measured(&plan, surface, Fault::None).await;
@@ -316,7 +316,7 @@ fn a_node_starts_before_every_run_only_if_some_setting_needs_it() {
     assert_eq!((without.restarts(), restarts(&without, &runs)), (Restart::WhenChanged, 1));
     let chosen = Plan { restart: Some(Restart::EveryRun), ..without };
     assert_eq!(restarts(&chosen, &runs), runs.len());
-    assert_eq!(Plan::parse(&chosen.to_toml()).unwrap(), chosen);
+    assert_eq!(Plan::parse(&chosen.to_toml().unwrap()).unwrap(), chosen);
 }
 
 #[tokio::test]
@@ -563,7 +563,7 @@ async fn a_study_does_not_go_on_with_another_plan() {
     let error = resumed().await;
     assert!(error.to_string().contains("plan.toml was sha256:"), "{error}");
     // Runs of another order are no runs of this plan.
-    std::fs::write(&path, plan.to_toml()).unwrap();
+    std::fs::write(&path, plan.to_toml().unwrap()).unwrap();
     let runs = folder.path().join("runs.jsonl");
     let text = std::fs::read_to_string(&runs).unwrap();
     std::fs::write(&runs, text.replacen("\"block\":1", "\"block\":2", 1)).unwrap();
@@ -615,7 +615,7 @@ async fn a_node_that_ends_stops_the_study_and_uses_up_no_run() {
 
 #[test]
 fn a_plan_that_makes_no_sense_is_refused_and_says_where() {
-    let good = plan(r#"{ kind = "one-at-a-time" }"#, TWO).to_toml();
+    let good = plan(r#"{ kind = "one-at-a-time" }"#, TWO).to_toml().unwrap();
     for (from, to, expected) in [
         ("rate = 1000.0", "rate = 0.0", "a rate from"),
         ("p99_ms", "p98_ms", "known metrics are"),
@@ -653,7 +653,7 @@ fn a_plan_that_makes_no_sense_is_refused_and_says_where() {
 #[test]
 fn a_plan_of_too_many_runs_is_refused() {
     let many = (1..=60).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
-    let text = plan(r#"{ kind = "one-at-a-time" }"#, TWO).to_toml().replace("repeats = 4", "repeats = 1000");
+    let text = plan(r#"{ kind = "one-at-a-time" }"#, TWO).to_toml().unwrap().replace("repeats = 4", "repeats = 1000");
     let error = Plan::parse(&text.replace("[\"2\"]", &format!("[{many}]"))).unwrap_err().to_string();
     assert!(error.contains("at most 100000 runs"), "{error}");
 }
@@ -687,7 +687,7 @@ fn an_objective_that_is_never_measured_and_a_load_without_end_are_refused() {
 #[test]
 fn a_plan_with_very_many_values_is_refused_at_once() {
     let many = (1..=200_000).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
-    let text = plan(r#"{ kind = "one-at-a-time" }"#, TWO).to_toml().replace("[\"2\"]", &format!("[{many}]"));
+    let text = plan(r#"{ kind = "one-at-a-time" }"#, TWO).to_toml().unwrap().replace("[\"2\"]", &format!("[{many}]"));
     assert!(Plan::parse(&text).unwrap_err().to_string().contains("1 to 1000 values"));
 }
 

@@ -107,6 +107,28 @@ fn a_study_recommends_what_is_better_and_says_the_way_back() {
 }
 
 #[test]
+fn a_study_of_a_candidate_of_ones_own_knows_its_whole_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().canonicalize().unwrap();
+    let plan = r#"
+        name = "own"
+        candidate = { folder = "my-server" }
+        repeats = 1
+        confirm = 0
+        control_every = 0
+        design = { kind = "one-at-a-time" }
+        workloads = [{ name = "w", mix = { write = 1, read = 1 }, rate = 100, duration = "10s" }]
+        [[factors]]
+        name = "cache"
+        values = ["24MiB"]
+    "#;
+    fs::write(here.join("plan.toml"), plan).unwrap();
+    lab(&here, &["run", "plan.toml", "--folder", "study", "--simulated"]).ends_with(0);
+    let kept = fs::read_to_string(here.join("study/plan.toml")).unwrap();
+    assert!(kept.contains(&format!("folder = \"{}/my-server\"", here.display())), "{kept}");
+}
+
+#[test]
 fn settings_of_the_embedded_engine_are_studied_over_the_records_door() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
@@ -240,7 +262,7 @@ fn a_recommendation_is_a_difference_to_an_operators_own_file_and_leads_back() {
     plan(here, 4);
     lab(here, &["run", "plan.toml", "--folder", "study", "--simulated"]).ends_with(0);
     let before = "# Ours.\ncluster_name: 'Shop'\n\n# As fast as the disks.\ncompaction_throughput: 16MiB/s  # 2024\n\
-                  seed_provider:\n    - class_name: SimpleSeedProvider\n";
+                  seed_provider:\n    - class_name: SimpleSeedProvider\n\n";
     let file = here.join("cassandra.yaml");
     fs::write(&file, before).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
@@ -252,7 +274,7 @@ fn a_recommendation_is_a_difference_to_an_operators_own_file_and_leads_back() {
     let expected = "\
 --- cassandra.yaml
 +++ cassandra.yaml
-@@ -2,6 +2,6 @@
+@@ -2,7 +2,7 @@
  cluster_name: 'Shop'
  
  # As fast as the disks.
@@ -260,8 +282,11 @@ fn a_recommendation_is_a_difference_to_an_operators_own_file_and_leads_back() {
 +compaction_throughput: 32MiB/s  # 2024
  seed_provider:
      - class_name: SimpleSeedProvider
+ 
 ";
+    // The last line is empty, and a part of the difference.
     assert_eq!(printed.text(), expected);
+    assert!(!printed.stderr.contains("not made yet"), "{}", printed.stderr);
     assert_eq!(fs::read_to_string(&file).unwrap(), before, "it changes nothing by itself");
 
     let refused = recommend(&["--write"]).ends_with(2);
@@ -292,6 +317,16 @@ fn a_recommendation_is_a_difference_to_an_operators_own_file_and_leads_back() {
     fs::write(&file, "compaction_throughput: 1MiB/s\ncompaction_throughput: 2MiB/s\n").unwrap();
     let refused = recommend(&["--write", "--simulated"]).ends_with(2);
     assert!(refused.stderr.contains("is there twice, in lines 1 and 2"), "{}", refused.stderr);
+
+    // Without the last of the fresh runs.
+    fs::write(&file, before).unwrap();
+    let runs = here.join("study/runs.jsonl");
+    let text = fs::read_to_string(&runs).unwrap();
+    let (kept, _) = text.trim_end().rsplit_once('\n').unwrap();
+    fs::write(&runs, format!("{kept}\n")).unwrap();
+    let early = recommend(&[]).ends_with(2);
+    let said = ["1 runs that are not made yet", "recommends nothing for writes"];
+    assert!(said.iter().all(|part| early.stderr.contains(part)) && early.text().is_empty(), "{}", early.stderr);
 }
 
 #[test]

@@ -17,7 +17,6 @@ mod version;
 use std::path::{Path, PathBuf};
 
 use include_dir::Dir;
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 pub use command::INHERITED;
@@ -28,7 +27,6 @@ pub use version::{Given, Versions};
 
 use command::Places;
 
-use crate::machine::sha256_of_file;
 use crate::plan::{PlanError, invalid};
 use crate::reach::FieldSource;
 use crate::record::Input;
@@ -80,19 +78,19 @@ impl Candidate {
         Ok(Self { spec, files: Files::Folder(folder) })
     }
 
-    /// The digests of the files of its folder, without those of folders in it, and of what it needs in
-    /// folders that the user names. Files with values of header fields are left out: they are secrets.
+    /// The digests and sizes of the files of its folder, without those of folders in it, and of what
+    /// it needs in folders that the user names. Files with values of header fields are left out: they
+    /// are secrets.
     ///
     /// # Errors
     /// A file cannot be read.
     pub fn digests(&self) -> Result<Vec<Input>, CandidateError> {
         let in_folder = |name: &str| format!("candidate's {name}");
-        let named = |name: &str, sha256| Input { name: in_folder(name), sha256 };
         let mut digests = match &self.files {
             Files::Shipped(files) => {
                 let digest = |file: &include_dir::File<'_>| {
                     let name = file.path().file_name().unwrap_or_default().to_string_lossy();
-                    named(&name, hex::encode(Sha256::digest(file.contents())))
+                    Input::of(in_folder(&name), file.contents())
                 };
                 files.files().map(digest).collect()
             }
@@ -103,8 +101,8 @@ impl Candidate {
                     let entry = entry.map_err(failed)?;
                     // A link is what it names.
                     if entry.path().is_file() {
-                        let sha256 = sha256_of_file(&entry.path()).map_err(failed)?;
-                        digests.push(named(&entry.file_name().to_string_lossy(), sha256));
+                        let name = in_folder(&entry.file_name().to_string_lossy());
+                        digests.push(Input::of_file(name, &entry.path()).map_err(failed)?);
                     }
                 }
                 digests
@@ -119,8 +117,8 @@ impl Candidate {
             let Some(folder) = spec.folder() else { continue };
             for file in &spec.files {
                 let path = folder.join(file);
-                let sha256 = sha256_of_file(&path).map_err(|error| CandidateError::Io { path, error })?;
-                digests.push(Input { name: in_folder(file), sha256 });
+                let input = Input::of_file(in_folder(file), &path);
+                digests.push(input.map_err(|error| CandidateError::Io { path, error })?);
             }
         }
         digests.sort_unstable_by(|one, other| one.name.cmp(&other.name));
@@ -147,9 +145,7 @@ impl Candidate {
         };
         let measured = spec.program.as_ref().or(spec.start.first()).map(|program| places.fill(program));
         let measured = measured.and_then(|program| command::find(&program)).map(|path| ("program", path));
-        let digest = |(name, path): (&str, PathBuf)| {
-            Some(Input { name: format!("candidate's {name}"), sha256: sha256_of_file(&path).ok()? })
-        };
+        let digest = |(name, path): (&str, PathBuf)| Input::of_file(format!("candidate's {name}"), &path).ok();
         // Usually both are one.
         let own = own.filter(|(_, path)| measured.as_ref().is_none_or(|(_, measured)| measured != path));
         own.into_iter().chain(measured).filter_map(digest).collect()

@@ -113,10 +113,18 @@ pub(super) fn record(inputs: &Inputs<'_>) -> Markup {
                 (text("Configuration of the candidate, as read back from it", configuration))
             }
             (table("Inputs", &html! {
-                thead { tr { th scope="col" { "Name" } th scope="col" { "SHA-256" } } }
+                thead { tr {
+                    th scope="col" { "Name" }
+                    th.number scope="col" { "bytes" }
+                    th scope="col" { "SHA-256" }
+                } }
                 tbody {
                     @for input in &record.inputs {
-                        tr { th scope="row" { (input.name) } td.digest { code { (input.sha256) } } }
+                        tr {
+                            th scope="row" { (input.name) }
+                            td.number { (input.bytes.map_or(NONE.to_owned(), count)) }
+                            td.digest { code { (input.sha256) } }
+                        }
                     }
                 }
             }))

@@ -71,7 +71,7 @@ impl Run {
             ended_at: Timestamp::from_second(seconds).unwrap(),
             testbed: program,
             candidate,
-            inputs: vec![Input { name: text(), sha256: text() }],
+            inputs: vec![Input { name: text(), sha256: text(), bytes: None }],
             seed: 1,
             workers: vec![worker],
             machines: vec![machine],

@@ -48,10 +48,6 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     refuse_candidate(&study)?;
     refuse_simulated(&study, args.simulated)?;
     let setting = recommended(&study, &args.workload)?.setting;
-    let left = lab::execute::runs_left(study.plan(), study.lines()).len();
-    if left > 0 {
-        note!("The study has {left} runs that are not made yet: what it recommends may change.");
-    }
     let target = Target { cql: args.cql, jmx: args.jmx, table: args.table };
     let undo =
         args.folder.folder.join(format!("undo-{}-{}.sh", args.workload, jiff::Timestamp::now().as_microsecond()));
@@ -93,13 +89,17 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The change that a study recommends for a workload.
+/// The change that a study recommends for a workload. A note says if it may become another one.
 pub(super) fn recommended(study: &Study, workload: &str) -> anyhow::Result<Change> {
     let report = Report::of(study);
     let found = report.recommendations.into_iter().find(|recommendation| recommendation.workload == workload);
     let Some(found) = found else {
         return Err(CliError::Usage(format!("the study has no workload {workload}")).into());
     };
+    let left = lab::execute::runs_left(study.plan(), study.lines()).len();
+    if left > 0 {
+        note!("The study has {left} runs that are not made yet: what it recommends may change.");
+    }
     match found.finding {
         Finding::Better(change) => Ok(*change),
         _ => Err(CliError::Usage(format!("the study recommends nothing for {workload}")).into()),

@@ -31,7 +31,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let plan = args.which.plan()?;
     let mut output = Output::stdout();
     if args.toml {
-        output.line(plan.to_toml().trim_end())?;
+        output.line(plan.to_toml()?.trim_end())?;
         return output.finish();
     }
     let runs = schedule::first_stage(&plan);

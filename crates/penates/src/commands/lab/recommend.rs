@@ -53,9 +53,8 @@ pub fn run(args: &RecommendArgs) -> anyhow::Result<()> {
     let commit_log = yaml::commit_log(&before, &edits).map_err(refused)?;
     let diff = yaml::diff(&shown, &before, &after);
     let mut output = Output::stdout();
-    if !diff.is_empty() {
-        output.line(diff.trim_end())?;
-    }
+    // Its last line may be empty or end with a carriage return, and `patch` needs all of it.
+    output.bytes(diff.as_bytes())?;
     output.finish()?;
     report_others(&edits);
     for line in commit_log {

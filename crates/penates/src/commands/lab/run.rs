@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use lab::candidate::Server;
 use lab::execute::{self, Progress};
 use lab::node::Node;
-use lab::plan::Plan;
+use lab::plan::{CandidateName, Plan};
 use lab::rig::Rig;
 use lab::simulated::{Fault, Simulated, surface_for};
 use lab::study::OpenStudy;
@@ -57,6 +57,10 @@ pub async fn run(args: RunArgs) -> anyhow::Result<()> {
     if plan.node.heap_mib.is_none() && plan.candidate.is_none() && !args.simulated {
         // Kept with the plan: when the study goes on, other memory may be free.
         plan.node.heap_mib = Some(cluster::fitting_heap_mib()?);
+    }
+    if let Some(CandidateName::Folder(folder)) = &mut plan.candidate {
+        // The study may go on from another folder.
+        *folder = std::path::absolute(&*folder).context("the folder of the candidate")?;
     }
     let study = OpenStudy::create(&args.folder.folder, &plan).map_err(with_exit_code)?;
     go_on(study, args.simulated, args.output).await

@@ -265,7 +265,7 @@ impl Invented {
             is_container: Some(false),
             busy_before: Some(0.04),
         };
-        let input = |name: &str, text: &str| Input { name: name.to_owned(), sha256: digest(text) };
+        let input = |name: &str, text: &str| Input::of(name, text.as_bytes());
         let engine = if self.nodes > 1 { "cassandra" } else { "embedded" };
         let facts = [("engine", engine), ("nodes", &self.nodes.to_string())];
         let missing = if self.is_traceable { Vec::new() } else { vec!["the candidate's configuration".to_owned()] };
