@@ -220,6 +220,11 @@ impl Served {
         number.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
     }
 
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, name: &str) {
         self::signal(&self.child, name);

@@ -318,24 +318,40 @@ impl Drop for Listening {
 }
 
 #[test]
-fn a_worker_and_a_monitor_that_were_started_by_hand_serve_two_runs() {
+fn a_worker_and_monitors_that_were_started_by_hand_serve_several_runs() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     fs::write(here.join("token"), "only for this test\n").unwrap();
     let (worker, monitor) = (Listening::start(here, &["worker"]), Listening::start(here, &["monitor"]));
     let own = "[[steps]]\nname = \"get\"\npath = \"/\"\ncheck = { contains = \"nothing\" }\n";
     fs::write(here.join("own.toml"), own).unwrap();
-    let of_hand = ["--worker", &worker.address, "--monitor", &monitor.address, "--token-file", "token"];
+    // A server that runs already, as if it were on the machine of its monitor.
+    let mut serve = penates(&["serve", "--store", "kept", "--init", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
+    serve.current_dir(here);
+    let served = Served::start(serve);
+    let pid = served.id().to_string();
+    let there = Listening::start(here, &["monitor", "--pid", &pid, "--data", "kept"]);
+    fs::write(here.join("server.conf"), "listen = \"127.0.0.1:0\"\n").unwrap();
+    let null = ["--candidate", "null"];
+    let given = ["--commit", "7dd9394", "--configuration", "server.conf", "--repository", "https://example.org/x"];
+    let facts = ["--fact", "nodes=1", "--fact", "copies=1", "--fact", "consistency=none", "--preparation", "none"];
+    let elsewhere = [&["--url", &served.url][..], &given[..], &facts[..]].concat();
     // The server that does nothing does not answer what the first one wants. A machine that is busy with other
     // tests may make a run void, or durations grow.
-    for (scenario, verdicts) in [("own.toml", &["failed", "void"][..]), ("get", &["held", "degrading", "void"])] {
+    let answered = ["held", "degrading", "void"];
+    for (scenario, verdicts, measured, monitor) in [
+        ("own.toml", &["failed", "void"][..], &null[..], &monitor),
+        ("get", &answered[..], &null[..], &monitor),
+        ("get", &answered[..], &elsewhere[..], &there),
+    ] {
         let plan = format!(
             "name = \"by-hand\"\nscenarios = [{{ scenario = \"{scenario}\" }}]\n\
              load = {{ shape = \"constant\", rate = 20, duration = \"300ms\" }}\n"
         );
         fs::write(here.join("plan.toml"), plan).unwrap();
-        let run = ["run", "plan.toml", "--candidate", "null", "--untraceable", "--busy", "--json"];
-        let ran = testbed(here, &[&run[..], &of_hand].concat());
+        let run = ["run", "plan.toml", "--who", "a test", "--untraceable", "--busy", "--json"];
+        let by_hand = ["--worker", &worker.address, "--monitor", &monitor.address, "--token-file", "token"];
+        let ran = testbed(here, &[&run[..], measured, &by_hand[..]].concat());
         let shown = ran.json();
         let verdict = shown["judgement"]["verdict"].as_str().unwrap();
         assert!(verdicts.contains(&verdict), "{shown}");
@@ -348,6 +364,14 @@ fn a_worker_and_a_monitor_that_were_started_by_hand_serve_two_runs() {
         assert_eq!(record["beside"]["monitors"][0]["address"], monitor.address.as_str());
         let monitors = fs::read_dir(data.join("monitor")).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(monitors.filter(|name| name.to_string_lossy().starts_with("0-")).count(), 1);
+        if measured == elsewhere {
+            // The build may know neither, whatever is said of the server.
+            let missing = record["missing"].as_array().unwrap();
+            let of_build = ["the testbed's commit", "the testbed's repository"];
+            assert!(missing.iter().all(|what| of_build.contains(&what.as_str().unwrap())), "{missing:?}");
+            assert_eq!(record["candidate"]["program"]["sha256"], record["testbed"]["sha256"], "{record}");
+            assert_eq!(record["beside"]["monitors"][0]["processes"][0]["pid"].to_string(), pid, "{record}");
+        }
     }
 }
 

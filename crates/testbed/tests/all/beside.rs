@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{TOKEN, is_installed, ok, runner_of, serve, worker};
 use testbed::candidate::{Candidate, Given};
@@ -225,12 +225,18 @@ async fn a_monitor_elsewhere_samples_the_same_time_and_one_that_is_lost_makes_th
     assert!(samples.rows.len() >= 2 && samples.rows[0].0 > -1.0, "{:?}", samples.rows.len());
     assert!(fs::read_to_string(filed.folder.join("data/report.html")).unwrap().contains("Monitor 0-node-2x"));
 
-    // It dies while the load runs.
+    // It dies while the load runs. The monitor of this machine loses its file.
     let (mortal, address) = monitor(TOKEN).await;
-    let void = run_with(folder.path(), "", "", std::slice::from_ref(&address), &|_, _| mortal.abort()).await.unwrap();
+    let plan = "[[events]]\nat = \"100ms\"\nrun = \"lose\"\n";
+    let lose = "[commands]\nlose = [\"rm\", \"${data}/../monitor-candidate.csv\"]\n";
+    let abort = |_: u32, _: Progress| mortal.abort();
+    let void = run_with(folder.path(), plan, lose, std::slice::from_ref(&address), &abort).await.unwrap();
     assert_eq!(void.outcome.judgement.verdict, Verdict::Void);
     let reasons = void.outcome.judgement.reasons.join("\n");
-    assert!(reasons.contains(&format!("The monitor {address} was lost: ")), "{reasons}");
+    for lost in [format!("The monitor {address} was lost: "), "The monitor was lost: ".to_owned()] {
+        assert!(reasons.contains(&lost), "{lost}{reasons}");
+    }
+    assert_eq!(void.record.beside.events[0].failure, None);
 
     let (_kept, stranger) = monitor("another token").await;
     let refused = run_with(folder.path(), "", "", &[stranger], &|_, _| {}).await;
@@ -335,7 +341,13 @@ async fn a_monitor_elsewhere_tells_the_candidate_for_the_record_and_others_that_
     // It stands for the process of the candidate.
     let process = tokio::process::Command::new("sleep").arg("600").kill_on_drop(true).spawn().unwrap();
     let watch = Watch { name: "server".to_owned(), pid: process.id().unwrap() };
-    let known = ProcessRecord::find(watch.pid);
+    // For a moment it has no command line.
+    let begun = Instant::now();
+    let mut known = ProcessRecord::find(watch.pid);
+    while known.command.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{known:?}");
+        known = ProcessRecord::find(watch.pid);
+    }
     // Of no processors all are more than a tenth.
     let machine = Machine { processors: 0, ..Machine::find(None) };
     let (_kept, address) = monitor_with(TOKEN, machine, true, vec![watch], Vec::new()).await;

@@ -205,8 +205,30 @@ fn trend_and_rates(page: &mut Page, rows: &[Value]) {
     assert_eq!(page.value(&of_table("a")), json!(wanted));
 }
 
+/// The numbers in small letters of each cell of a row of the comparison: the difference from the
+/// baseline, 95, and the two ends of the interval.
+const OF_MEDIANS: &str = "[...[...document.querySelectorAll('#compared tbody tr')]
+    .find((row) => row.cells[0].textContent === 'p50').cells].slice(1)
+    .map((cell) => [...cell.querySelectorAll('small')].map((small) => small.textContent).join(' ')
+        .replaceAll('\u{2212}', '-').match(/-?[0-9.]+/g)?.map(Number) ?? [])";
+
+/// Of three runs the first is the baseline. Each other one has the interval of its difference from it.
+fn has_intervals_of_three(page: &mut Page) {
+    page.until("document.querySelector('#compared thead tr')?.cells.length === 4");
+    let compared = page.value("document.getElementById('compared').textContent");
+    let compared = compared.as_str().unwrap();
+    assert!(compared.contains("95\u{202f}%: ") && !compared.contains("no interval"), "{compared}");
+    let medians = page.value(OF_MEDIANS);
+    assert_eq!((medians.as_array().map(Vec::len), &medians[0]), (Some(3), &json!([])), "{medians}");
+    // The other two are faster by so much that there is no doubt.
+    for at in [1_usize, 2] {
+        let [share, low, high] = [0_usize, 2, 3].map(|part| medians[at][part].as_f64().unwrap());
+        assert!(low <= share && share <= high && high < 0.0, "{medians}");
+    }
+}
+
 #[test]
-fn a_portal_opens_without_a_network_filters_runs_and_compares_two() {
+fn a_portal_opens_without_a_network_filters_runs_and_compares_them() {
     let Some(mut page) = Page::new() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (out, ..) = portal(folder.path());
@@ -242,9 +264,11 @@ fn a_portal_opens_without_a_network_filters_runs_and_compares_two() {
     assert!(address.as_str().unwrap().contains(configuration), "{address}");
     page.value("document.getElementById('all').click()");
 
-    let two = &ids(&|row| row["candidate"] == "penates" && row["verdict"] == "held")[..2];
+    let held = ids(&|row| row["candidate"] == "penates" && row["verdict"] == "held");
+    let (two, third) = (&held[..2], &held[2]);
+    let choose = |id: &str| format!("document.querySelector('tr[data-id=\"{id}\"] input').click()");
     for id in two {
-        page.value(&format!("document.querySelector('tr[data-id=\"{id}\"] input').click()"));
+        page.value(&choose(id));
     }
     page.until("document.querySelectorAll('#compared figure canvas').length === 4");
     let compared = page.value("document.getElementById('compared').textContent");
@@ -253,6 +277,8 @@ fn a_portal_opens_without_a_network_filters_runs_and_compares_two() {
         assert!(compared.contains(text), "{text}: {compared}");
     }
     look(&mut page, "portal");
+    page.value(&choose(third));
+    has_intervals_of_three(&mut page);
     page.value("document.getElementById('none').click()");
     page.until("document.querySelectorAll('#compared figure').length === 0");
     assert_no_complaint(&page);

@@ -44,10 +44,11 @@ async fn the_files_of_a_folder_are_bodies_with_their_names_lengths_and_digests()
     let plan = "name = \"files\"\nscenarios = [{ scenario = \"put.toml\" }]\nworkers = 2\n\
                 load = { shape = \"constant\", rate = 12, duration = \"1s\" }\n";
     let inputs = Inputs::of_plan(Plan::parse(plan).unwrap(), folder.path()).unwrap();
-    let names: Vec<_> = inputs.digests().into_iter().map(|input| input.name).collect();
-    let of_files: Vec<_> = names.iter().filter(|name| name.starts_with("file ")).collect();
-    let wanted = ["a.bin", "empty", "further/deep.bin", "ü ber.txt"].map(|name| format!("file bodies/{name}"));
-    assert_eq!(of_files, wanted.each_ref());
+    let of_files = inputs.digests().into_iter().filter(|input| input.name.starts_with("file "));
+    let of_files: Vec<(String, Option<u64>)> = of_files.map(|input| (input.name, input.bytes)).collect();
+    let wanted = [("a.bin", 3_000), ("empty", 0), ("further/deep.bin", 4), ("ü ber.txt", 4)];
+    let wanted: [(String, Option<u64>); 4] = wanted.map(|(name, bytes)| (format!("file bodies/{name}"), Some(bytes)));
+    assert_eq!(of_files, wanted);
 
     // The server knows files by their bytes, and answers with their names.
     let sent = Arc::new(Mutex::new(Vec::new()));
