@@ -18,7 +18,7 @@ use crate::manifest::{Entry, Line};
 pub struct Problem {
     /// The backup.
     pub id: String,
-    /// The file in it; `None`: its description is damaged.
+    /// The file in it; `None`: its description is damaged, or cannot be read.
     pub path: Option<String>,
     /// What is wrong.
     pub what: String,
@@ -48,7 +48,12 @@ impl Backups {
         for id in ids {
             checked.backups += 1;
             if let Err(error) = self.check_one(id, sets_aside, &mut seen, &mut checked, took) {
-                let BackupError::Damaged { what, .. } = error else { return Err(error) };
+                let what = match error {
+                    BackupError::Damaged { what, .. } => what,
+                    // The disk may read it the next time. Others are checked all the same.
+                    BackupError::Io { .. } => format!("it cannot be read: {error}"),
+                    error => return Err(error),
+                };
                 checked.problems.push(Problem { id: id.clone(), path: None, what });
             }
         }

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -123,10 +123,19 @@ fn read_line(lines: &mut impl BufRead) -> io::Result<String> {
     String::from_utf8(line).map_err(|_| invalid("a line is no text"))
 }
 
+/// Why a line was not read: the description is damaged, or the system could not read it.
+fn unread(backup: &str, path: &Path, error: io::Error) -> BackupError {
+    match error.kind() {
+        io::ErrorKind::InvalidData => BackupError::Damaged { backup: backup.to_owned(), what: error.to_string() },
+        _ => io_error("reading", path, error),
+    }
+}
+
 /// Reads the lines of a backup.
 #[derive(Debug)]
 pub(crate) struct Reader {
     backup: String,
+    path: PathBuf,
     lines: BufReader<File>,
     pub(crate) header: Header,
     sum: Sha256,
@@ -144,10 +153,7 @@ impl Reader {
             file => file.map_err(|source| io_error("opening", path, source))?,
         };
         let mut lines = BufReader::new(file);
-        let line = read_line(&mut lines).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidData => damaged(&error.to_string()),
-            _ => io_error("reading", path, error),
-        })?;
+        let line = read_line(&mut lines).map_err(|error| unread(&backup, path, error))?;
         #[derive(Deserialize)]
         struct Form {
             form: u32,
@@ -160,7 +166,7 @@ impl Reader {
         let header: Header = serde_json::from_str(&line).map_err(|_| damaged("its first line is no header"))?;
         let mut sum = Sha256::new();
         sum.update(&line);
-        Ok(Self { backup, lines, header, sum, last: String::new() })
+        Ok(Self { backup, path: path.to_owned(), lines, header, sum, last: String::new() })
     }
 
     fn damaged(&self, what: impl Into<String>) -> BackupError {
@@ -169,7 +175,7 @@ impl Reader {
 
     /// The next line. Behind the last one, or where the file was cut, it is an error.
     pub(crate) fn next(&mut self) -> BackupResult<Line> {
-        let line = read_line(&mut self.lines).map_err(|error| self.damaged(error.to_string()))?;
+        let line = read_line(&mut self.lines).map_err(|error| unread(&self.backup, &self.path, error))?;
         if line.is_empty() {
             return Err(self.damaged("its end is missing"));
         }
@@ -239,5 +245,34 @@ impl Known {
             self.advance();
         }
         self.next.as_ref().filter(|next| next.path == path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_description_that_the_system_cannot_read_is_not_taken_for_a_damaged_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("20261124T000000Z.jsonl");
+        let header = Header {
+            form: FORM,
+            id: "20261124T000000Z".to_owned(),
+            time: "2026-11-24T00:00:00Z".to_owned(),
+            store: "ab".to_owned(),
+            level: 1,
+            program: "penates".to_owned(),
+            folder: "/data".to_owned(),
+        };
+        fs::write(&path, serde_json::to_string(&header).unwrap() + "\n").unwrap();
+        let mut reader = Reader::open(&path).unwrap();
+        // A read of a folder fails.
+        reader.lines = BufReader::new(File::open(folder.path()).unwrap());
+        let error = reader.next().unwrap_err();
+        assert!(matches!(&error, BackupError::Io { what, .. } if what.ends_with(".jsonl")), "{error}");
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -363,6 +364,23 @@ fn a_backup_of_a_time_before_that_of_the_newest_is_refused_and_several_of_one_se
     let backups = subject.open(Access::Read);
     assert!(matches!(backups.require_order("20261123T000000Z"), Err(BackupError::Clock { .. })));
     backups.require_order(&newest).unwrap();
+}
+
+#[test]
+fn a_description_that_cannot_be_read_is_a_problem_and_the_other_backups_are_checked() {
+    let mut subject = Subject::new();
+    let [first, _] = [subject.create().unwrap(), subject.create().unwrap()];
+    let path = subject.place().join("backups").join(format!("{}.jsonl", first.header.id));
+    fs::remove_file(&path).unwrap();
+    // A socket cannot be opened.
+    let _socket = UnixListener::bind(&path).unwrap();
+    let backups = subject.open(Access::Read);
+    let checked = backups.check(&backups.ids().unwrap(), false, &mut |_| ()).unwrap();
+    assert_eq!(checked.backups, 2);
+    assert!(checked.files > 0);
+    let [problem] = &checked.problems[..] else { panic!("{:?}", checked.problems) };
+    assert_eq!((&problem.id, &problem.path), (&first.header.id, &None));
+    assert!(problem.what.starts_with("it cannot be read: opening "), "{}", problem.what);
 }
 
 #[test]

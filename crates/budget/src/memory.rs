@@ -57,6 +57,9 @@ pub struct Share {
 }
 
 impl Memory {
+    /// What a request holds may go without a share if it has so few bytes.
+    pub const FREE_BYTES: usize = 4 << 10;
+
     /// A budget of `bytes`.
     pub fn new(bytes: u64) -> Self {
         let small = Shares::new(bytes / SMALL_ONE_OF);
@@ -112,6 +115,21 @@ impl Memory {
     /// A share that is available at once; fails if there is none.
     pub fn try_reserve(&self, party: &Party, bytes: u64) -> Result<Share, Overloaded> {
         self.take(&mut self.0.lock(), party, bytes).ok_or_else(|| overloaded(bytes))
+    }
+
+    /// Makes a share large enough for `bytes` that are held, unless they are few. It grows in few
+    /// steps.
+    pub fn hold(&self, party: &Party, share: &mut Option<Share>, bytes: usize) -> Result<(), Overloaded> {
+        let wanted = bytes.next_power_of_two() as u64;
+        match share {
+            Some(share) if share.bytes() >= wanted => Ok(()),
+            Some(share) => share.resize(wanted),
+            None if bytes <= Self::FREE_BYTES => Ok(()),
+            None => {
+                *share = Some(self.try_reserve(party, wanted)?);
+                Ok(())
+            }
+        }
     }
 
     fn take(&self, state: &mut State, party: &Party, bytes: u64) -> Option<Share> {
@@ -261,6 +279,23 @@ mod tests {
         share.resize(1_000).unwrap();
         assert_eq!(waiting.await.unwrap().bytes(), 8 * MB);
         drop((share, other));
+        assert_eq!(memory.taken_bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_held_takes_a_share_once_it_is_not_little_and_grows_in_few_steps() {
+        let (memory, party) = (Memory::new(80 * MB), party(1));
+        let (mut share, mut steps) = (None, 0);
+        for bytes in 0..100_000 {
+            let before = memory.taken_bytes();
+            memory.hold(&party, &mut share, bytes).unwrap();
+            assert_eq!(share.is_some(), bytes > Memory::FREE_BYTES);
+            steps += u32::from(memory.taken_bytes() != before);
+            assert!(share.is_none() || memory.taken_bytes() >= bytes as u64);
+        }
+        assert_eq!(steps, 5);
+        assert!(memory.hold(&party, &mut share, 100 << 20).is_err());
+        drop(share);
         assert_eq!(memory.taken_bytes(), 0);
     }
 

@@ -85,8 +85,12 @@ pub fn announced(headers: &HeaderMap) -> Result<Vec<Announced>, DigestError> {
             // One that is not ASCII is not passed over: it matches nothing.
             let value = String::from_utf8_lossy(value.as_bytes());
             // Neither hexadecimal nor base64 holds a comma.
-            for element in value.split(',') {
-                announced.push(read(element.trim(), is_structured)?);
+            for element in value.split(',').map(str::trim) {
+                // Empty elements of a list are ignored (RFC 9110, section 5.6.1). A dictionary has
+                // none (RFC 9651, section 3.2).
+                if !element.is_empty() || is_structured {
+                    announced.push(read(element, is_structured)?);
+                }
             }
         }
     }
@@ -146,6 +150,20 @@ mod tests {
         for (element, is_structured) in [("md5", false), ("crc=1", false), ("md5=", true), ("md5=12", true)] {
             assert!(read(element, is_structured).is_err(), "{element}");
         }
+    }
+
+    #[test]
+    fn empty_elements_are_ignored_in_a_list_and_refused_in_a_dictionary() {
+        let read_from = |header: HeaderName, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header, HeaderValue::from_str(value).unwrap());
+            announced(&headers).map(|announced| announced.len())
+        };
+        for (value, count) in [(format!("md5={MD5},"), 1), (format!(", md5={MD5} ,,sha=1,"), 2), (String::new(), 0)] {
+            assert_eq!(read_from(DIGEST, &value).unwrap(), count, "{value}");
+        }
+        let refused = read_from(REPR_DIGEST, "md5=:1B2M2Y8AsgTpgAmY7PhCfg==:,");
+        assert!(matches!(refused, Err(DigestError::Malformed { .. })), "{refused:?}");
     }
 
     #[test]

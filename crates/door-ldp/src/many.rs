@@ -1,7 +1,7 @@
 //! Many resources in one request, posted to a container: N-Quads with one resource per graph, or
 //! lines of JSON-LD with one resource each. The response has a line per resource, written when it
 //! is created. It starts while the request still arrives, and waits for a client that does not read
-//! yet.
+//! yet, within shares of the memory.
 
 use std::future;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use axum::body::{Body, BodyDataStream};
 use axum::response::Response;
 use budget::Share;
 use bytes::Bytes;
-use door_http::{in_order, lines, spool};
+use door_http::spooled::{self, Answered};
+use door_http::{in_order, lines};
 use futures::stream::{self, Stream, StreamExt};
 use heads::ResourcePath;
 use heads::actor;
@@ -136,11 +137,11 @@ impl LdpRequest {
                 }
             }
         });
-        let (outcomes, answer) = spool::new();
+        let (outcomes, answer) = spooled::new(self.library().memory.clone(), self.party.clone());
         // Creation continues when the client leaves, and does not wait for it to read.
         actor::spawn(async move {
             let to = &outcomes;
-            let write = |line: String| async move { to.write(line.as_bytes()).await };
+            let write = |line: String| to.write(Answered::free(line));
             if let Err(error) = in_order(lines, CREATED_AT_ONCE, write).await {
                 return tracing::warn!(%error, "lines that wait for their client cannot be kept");
             }

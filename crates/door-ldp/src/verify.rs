@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use budget::Pace;
 use bytes::Bytes;
+use door_http::Query;
 use heads::ResourcePath;
 use repository::VerifiedResource;
 use serde::{Deserialize, Serialize};

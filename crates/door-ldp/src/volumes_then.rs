@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use audit::Requester;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use door_http::Second;
+use door_http::{Path, Second};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use rdf::Writer;

@@ -10,9 +10,6 @@ use crate::reply::Reply;
 /// A small answer takes no share of the memory.
 const SMALL_BYTES: usize = 1 << 10;
 
-/// What is held for a command takes no share of the memory if it has so few bytes.
-const FREE_BYTES: usize = 4 << 10;
-
 /// An answer, until it is sent.
 pub(crate) struct Answer {
     pub(crate) reply: Reply,
@@ -65,19 +62,5 @@ pub(crate) fn is_small(bytes: usize) -> bool {
 
 /// A share for `bytes` that are held, unless they are few.
 pub(crate) fn share_of(memory: &Memory, party: &Party, bytes: usize) -> Result<Option<Share>, Overloaded> {
-    if bytes <= FREE_BYTES { Ok(None) } else { memory.try_reserve(party, bytes as u64).map(Some) }
-}
-
-/// Makes a share large enough for `bytes` that are held. It grows in few steps.
-pub(crate) fn hold(share: &mut Option<Share>, memory: &Memory, party: &Party, bytes: usize) -> Result<(), Overloaded> {
-    let wanted = bytes.next_power_of_two() as u64;
-    match share {
-        Some(share) if share.bytes() >= wanted => Ok(()),
-        Some(share) => share.resize(wanted),
-        None if bytes <= FREE_BYTES => Ok(()),
-        None => {
-            *share = Some(memory.try_reserve(party, wanted)?);
-            Ok(())
-        }
-    }
+    if bytes <= Memory::FREE_BYTES { Ok(None) } else { memory.try_reserve(party, bytes as u64).map(Some) }
 }

@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Door;
 use crate::access::{Refused, Rights, WrongPassword, is_refused};
-use crate::answer::hold;
 use crate::clients::{About, Client, Ends, Filter, Place};
 use crate::error::{CommandResult, Refusal};
 use crate::pattern::Pattern;
@@ -264,7 +263,7 @@ impl Session {
         let (mut bytes, mut held) = (0, None);
         let mut take = |bytes| {
             let refusal = |_| Refusal::overloaded("there is no memory for the list of connections now");
-            hold(&mut held, &self.door.memory, &own.party, bytes).map_err(refusal)
+            self.door.memory.hold(&own.party, &mut held, bytes).map_err(refusal)
         };
         let count = |client: &Client| {
             bytes += if filter.has(client, own.id, now) { client.line_bytes() } else { 0 };

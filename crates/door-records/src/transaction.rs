@@ -6,7 +6,7 @@ use records::{Draft, Mode};
 use store::Deadline;
 
 use crate::Door;
-use crate::answer::{Answer, hold};
+use crate::answer::Answer;
 use crate::commands::RecordCommand;
 use crate::error::{CommandResult, Refusal};
 use crate::reply::Reply;
@@ -50,7 +50,7 @@ impl Transaction {
     ) -> CommandResult<Reply> {
         let added = may.and_then(|()| self.admit(command, words)).and_then(|command| {
             let why = "there is no memory for the transaction now";
-            hold(&mut self.share, memory, party, self.bytes).map_err(|_| Refusal::overloaded(why))?;
+            memory.hold(party, &mut self.share, self.bytes).map_err(|_| Refusal::overloaded(why))?;
             Ok(command)
         });
         self.is_broken |= added.is_err();
@@ -139,7 +139,7 @@ impl Transaction {
                 });
                 let answer = each.map_or_else(Reply::Refused, |answers| command.combined(answers));
                 bytes += answer.bytes();
-                if hold(&mut share, &door.memory, party, bytes).is_err() {
+                if door.memory.hold(party, &mut share, bytes).is_err() {
                     *draft = Draft::new(before, draft.now);
                     let why = "there is no memory for the answers of the transaction now";
                     return Answer::refused(Refusal::overloaded(why));

@@ -6,7 +6,6 @@ use records::{Content, IdPage, Record};
 use store::Deadline;
 
 use crate::Door;
-use crate::answer::hold;
 use crate::error::{CommandResult, Refusal};
 use crate::pattern::Pattern;
 use crate::reply::Reply;
@@ -164,6 +163,6 @@ impl Door {
     fn hold_ids(&self, held: &mut Option<Share>, party: &Party, ids: &[Bytes]) -> CommandResult<()> {
         let bytes: usize = ids.iter().map(|id| ID_BYTES + id.len()).sum();
         let refusal = |_| Refusal::overloaded("there is no memory for so many ids now");
-        hold(held, &self.memory, party, bytes).map_err(refusal)
+        self.memory.hold(party, held, bytes).map_err(refusal)
     }
 }

@@ -105,7 +105,8 @@ impl Feed {
                     let _ = sender.send(Arc::new(Batch { after, events: page.events, end }));
                 }
                 Err(error) => {
-                    // Consumers notice the gap, read for themselves, and get the error.
+                    // Meanwhile consumers get no events. Then they notice the gap, and read for
+                    // themselves what is before the next batch.
                     tracing::warn!(%error, "the change feed could not be read; it is tried again");
                     cursor = None;
                 }
@@ -157,7 +158,8 @@ impl Consumer {
                 return Ok(Events { batch: Arc::new(Batch { after, events: page.events, end }), taken: 0 });
             };
             match tokio::time::timeout_at(until, batches.recv()).await {
-                // The store may be out of reach.
+                // The store may be out of reach. No stream ends for that: all clients would come again
+                // together.
                 Err(_) => return Ok(Events::none(self.cursor)),
                 Ok(Ok(batch)) if batch.end < self.cursor => {}
                 Ok(Ok(batch)) if batch.after <= self.cursor => {

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
-use door_http::{Problem, Reason};
+use door_http::{Path, Problem, Query, Reason};
 use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use library::Library;

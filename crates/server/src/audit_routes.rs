@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use audit::{AuditEntry, Conditions, Erased, Reading, Requester, WantedKind, Whom, form};
 use axum::body::{Body, Bytes};
-use axum::extract::{Form, Query, State};
+use axum::extract::rejection::FormRejection;
+use axum::extract::{Form, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{BoxError, Extension, Json, Router};
-use door_http::Reason;
 use door_http::accept::{Offer, media_type};
+use door_http::{Query, Reason};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use heads::ObjectsError;
@@ -274,8 +275,9 @@ struct ErasedRecords {
 
 async fn erase(
     State(AuditDoor { library, .. }): State<AuditDoor>,
-    Form(person): Form<ErasedPerson>,
+    person: Result<Form<ErasedPerson>, FormRejection>,
 ) -> Result<Json<ErasedRecords>, Response> {
+    let Form(person) = person.map_err(|refused| problem::of_body(refused.status(), &refused.body_text()))?;
     let whom = match (person.token, person.address, person.user) {
         (Some(token), None, None) => Whom::Token(token),
         (None, Some(address), None) => Whom::Address(address),

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use bytesize::ByteSize;
 use door_http::accept::{self, Offer};
 use door_http::page::{self, STYLE_PATH, wide};
-use door_http::{Page, Place, Reason};
+use door_http::{Page, Path, Place, Reason};
 use fixity::{Auditor, PassReport, ReportedFinding};
 use heads::ObjectsError;
 use http::{HeaderMap, HeaderValue, header};

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use ::feed::{Cursor, Subject};
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use door_http::Reason;
+use door_http::{Path, Query, Reason};
 use heads::{ObjectsError, keys};
 use library::Library;
 use serde::{Deserialize, Serialize};
@@ -117,7 +118,8 @@ fn refused(error: StoreError) -> Response {
 }
 
 /// `POST /admin/store`: a [`Question`], encoded, and its answer.
-async fn ask(State(library): State<Library>, question: Bytes) -> Result<Response, Response> {
+async fn ask(State(library): State<Library>, question: Result<Bytes, BytesRejection>) -> Result<Response, Response> {
+    let question = question.map_err(|refused| problem::of_body(refused.status(), &refused.body_text()))?;
     let question: Question =
         wire::decode(&question).map_err(|error| problem::respond(Reason::INVALID, &error.to_string()))?;
     let store = library.store();

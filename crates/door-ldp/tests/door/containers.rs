@@ -215,14 +215,21 @@ async fn many_resources_are_made_while_nobody_reads_the_response() {
         (0..300).map(|n| format!("<http://test/rest/q/{n}> <http://a/b> \"x\" <http://test/rest/q/{n}> .\n")).collect();
     let ask = fixture.ask(Method::POST, "/rest/q").header("content-type", "application/n-quads").body(quads);
     let response = ask.response().await;
+    let line = |n: i32| format!("{{\"resource\":\"http://test/rest/q/{n}\",\"status\":201}}\n");
+    let lines: String = (0..300).map(line).collect();
+    let memory = &fixture.library.memory;
+    // What waits for the client has a share of the memory, which grows in few steps.
     let made = async {
-        while fixture.get("/rest/q/299").await.status != StatusCode::OK {
+        while fixture.get("/rest/q/299").await.status != StatusCode::OK
+            || memory.taken_bytes() != lines.len().next_power_of_two() as u64
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(60), made).await.unwrap();
     let reported = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
-    assert_eq!(String::from_utf8(reported.to_vec()).unwrap().matches("\"status\":201").count(), 300);
+    assert_eq!(String::from_utf8(reported.to_vec()).unwrap(), lines);
+    assert_eq!(memory.taken_bytes(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use budget::Share;
 use bytes::Bytes;
+use door_http::spooled::{self, Answered};
 use door_http::{BodyError, in_order, lines};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
@@ -24,7 +25,6 @@ use super::asking::Asking;
 use super::error::HttpError;
 use super::json::{self, Wanted};
 use super::line::{self, Asked, Asks};
-use super::spooled::{self, Answered};
 use crate::Door;
 use crate::meters::Outcome;
 

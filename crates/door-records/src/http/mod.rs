@@ -1,8 +1,7 @@
 //! The same records over HTTP.
 //!
 //! - [`routes`] below; `asking.rs`: what each handler takes from a request first;
-//! - `one.rs`: one record; `many.rs`: many in one request, and `spooled.rs`: its answers while they
-//!   wait; `list.rs`: all records;
+//! - `one.rs`: one record; `many.rs`: many in one request; `list.rs`: all records;
 //! - `overwriting.rs`: changes in mode fast;
 //! - `json.rs`: records as JSON; `line.rs`: as lines of it;
 //! - `error.rs`: each reason and its status.
@@ -15,7 +14,6 @@ mod list;
 mod many;
 mod one;
 mod overwriting;
-mod spooled;
 
 use std::sync::Arc;
 

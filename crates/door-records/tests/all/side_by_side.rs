@@ -482,6 +482,15 @@ fn a_walk_to_its_end_and_the_number_of_records_are_those_of_redis() {
     });
 }
 
+/// The fields in an answer to `HELLO`: a list in version 2 of the protocol, a map in version 3.
+fn fields_of_hello(answer: Frame) -> Vec<(Frame, Frame)> {
+    match answer {
+        Frame::List(frames) => frames.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
+        Frame::Map(pairs) => pairs,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn the_information_about_the_server_has_the_fields_of_redis() {
     let Some(peer) = Peer::redis() else { return };
@@ -524,6 +533,23 @@ fn the_information_about_the_server_has_the_fields_of_redis() {
         assert_eq!(foreign, ["server_name"]);
         for name in ["redis_mode", "loading", "role"] {
             assert!(ours.contains_key(name) && ours.get(name) == theirs.get(name), "{name}: {ours:?}");
+        }
+        let (mut ours, mut theirs) = (subject.connect(), peer.connect().await);
+        for version in ["2", "3"] {
+            for connection in [&mut ours, &mut theirs] {
+                connection.hello(version).await;
+            }
+            for asked in [&["HELLO"][..], &["HELLO", version], &["HELLO", version, "SETNAME", "a"]] {
+                let ours = fields_of_hello(ours.ask(asked).await);
+                let theirs = fields_of_hello(theirs.ask(asked).await);
+                assert_eq!(ours.len(), theirs.len(), "{asked:?}");
+                for ((name, value), (name_of_redis, value_of_redis)) in ours.iter().zip(&theirs) {
+                    assert_eq!(name, name_of_redis, "{asked:?}");
+                    // The version is documented, and each server counts its connections itself.
+                    let differs = ["version", "id"].contains(&name.text().as_str());
+                    assert!(differs || value == value_of_redis, "{asked:?}: {name:?}: {value:?}, {value_of_redis:?}");
+                }
+            }
         }
     });
 }

@@ -33,6 +33,7 @@ use crate::quota::Quotas;
 use crate::records_access::RecordsAccess;
 use crate::records_time::RecordsTime;
 use crate::reload::Reloading;
+use crate::stat::Counting;
 use crate::store_check::StoreCheck;
 use crate::telemetry;
 use crate::tokens::{TokenError, Tokens};
@@ -45,6 +46,7 @@ pub struct App {
     store: Arc<dyn Store>,
     library: Library,
     store_check: Arc<StoreCheck>,
+    counting: Arc<Counting>,
     data: Arc<DataDoor>,
     ldp: Arc<LdpDoor>,
     records: Arc<Door>,
@@ -125,10 +127,12 @@ impl App {
             };
             let records = Door::new(records, Box::new(access), library.memory.clone(), records_settings(&config, most));
             let store_check = Arc::new(StoreCheck::new(store.clone()));
+            let counting = Arc::new(Counting::new(library.clone()));
             Ok(Self {
                 config,
                 store,
                 store_check,
+                counting,
                 library,
                 data: Arc::new(data),
                 ldp: Arc::new(ldp),

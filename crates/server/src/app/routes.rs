@@ -143,7 +143,10 @@ impl App {
     fn metrics_routes(&self) -> Router {
         let watched = self.watched();
         let metrics = async move || watched.clone().respond().await;
-        Router::new().route("/stat", get(stat::stored)).route("/metrics", get(metrics)).with_state(self.library.clone())
+        Router::new()
+            .route("/stat", get(stat::stored))
+            .route("/metrics", get(metrics))
+            .with_state(self.counting.clone())
     }
 
     /// What a scrape looks at.

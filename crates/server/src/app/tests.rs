@@ -190,13 +190,8 @@ async fn records_over_http_need_the_rights_of_all_doors() {
     assert_eq!(answer(&trusted, Method::DELETE, "/records/a").await.status(), StatusCode::NOT_FOUND);
 }
 
-#[tokio::test]
-async fn a_limited_token_gets_nothing_of_the_records_although_they_are_open() {
-    let mut config = Config::default();
-    config.auth.write = Access::Open;
-    let (app, _faults, _folder) = app_with(config).await;
-    let scopes = Some("read write volumes:a.* rest:/".parse().unwrap());
-    let secret = app.tokens.create(NewToken { name: "a", scopes, expires: None }).await.unwrap();
+/// What a client of the Redis protocol may do with a token: read, change, and operate.
+fn rights_by_redis(app: &App, token: Option<&str>) -> (bool, bool, bool) {
     let access = RecordsAccess {
         policy: app.policy(Via::Network),
         live: app.live.clone(),
@@ -204,12 +199,42 @@ async fn a_limited_token_gets_nothing_of_the_records_although_they_are_open() {
         audit: app.library.audit.clone(),
         changes: app.config.audit.changes,
     };
-    let rights = |token: Option<&str>| {
-        let rights = door_records::Access::rights(&access, token.map(str::as_bytes)).unwrap();
-        (rights.read, rights.write)
-    };
-    assert_eq!(rights(None), (true, true));
-    assert_eq!(rights(Some(secret.reveal())), (false, false));
+    let rights = door_records::Access::rights(&access, token.map(str::as_bytes)).unwrap();
+    (rights.read, rights.write, rights.operate)
+}
+
+/// A new token with these scopes.
+async fn token(app: &App, name: &str, scopes: &str) -> String {
+    let new = NewToken { name, scopes: Some(scopes.parse().unwrap()), expires: None };
+    app.tokens.create(new).await.unwrap().reveal().to_owned()
+}
+
+#[tokio::test]
+async fn a_limited_token_gets_nothing_of_the_records_although_they_are_open() {
+    let mut config = Config::default();
+    config.auth.write = Access::Open;
+    let (app, _faults, _folder) = app_with(config).await;
+    let limited = token(&app, "limited", "read write volumes:a.* rest:/").await;
+    assert_eq!(rights_by_redis(&app, None), (true, true, true));
+    assert_eq!(rights_by_redis(&app, Some(&limited)), (false, false, false));
+}
+
+#[tokio::test]
+async fn the_scopes_of_a_token_are_its_rights_over_the_redis_protocol() {
+    let mut config = Config::default();
+    (config.auth.read, config.auth.write) = (Access::Token, Access::Token);
+    let (app, _faults, _folder) = app_with(config).await;
+    assert_eq!(rights_by_redis(&app, None), (false, false, false));
+    for (name, scopes, rights) in [
+        ("a", "read", (true, false, false)),
+        ("b", "write", (true, true, false)),
+        ("c", "metrics", (false, false, false)),
+        ("d", "admin", (false, false, true)),
+        ("e", "read admin", (true, false, true)),
+    ] {
+        let token = token(&app, name, scopes).await;
+        assert_eq!(rights_by_redis(&app, Some(&token)), rights, "{scopes}");
+    }
 }
 
 #[tokio::test]
@@ -280,6 +305,43 @@ async fn a_defect_costs_one_response_that_still_has_its_request_id() {
     let response = answer(&router, Method::GET, "/").await;
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
     assert!(response.headers().contains_key(request_id::HEADER));
+}
+
+#[tokio::test]
+async fn a_request_that_no_handler_understands_is_refused_with_a_problem() {
+    let (app, _faults, _folder) = app().await;
+    let router = app.router(Via::InProcess);
+    let (query, path) = ("malformed-parameter", "not-utf-8");
+    for (method, uri, expected) in [
+        (Method::POST, "/admin/tokens", query),
+        (Method::GET, "/admin/audit?other=1", query),
+        (Method::GET, "/audit?other=1", query),
+        (Method::GET, "/admin/store/changes?other=1", query),
+        (Method::GET, "/admin/store/contents/a", query),
+        (Method::PUT, "/admin/read-only", query),
+        (Method::DELETE, "/admin/read-only?other=1", query),
+        (Method::POST, "/admin/webhooks/a/resume?skip=perhaps", query),
+        (Method::GET, "/rest/fcr:resources?other=1", query),
+        (Method::POST, "/rest/fcr:verify", query),
+        (Method::DELETE, "/admin/tokens/%FF", path),
+        (Method::GET, "/fixity/%FF", path),
+        (Method::GET, "/selections/%FF", path),
+        (Method::GET, "/rest/volumes/%FF", path),
+        (Method::POST, "/admin/audit/erase", "unsupported-media-type"),
+    ] {
+        assert_eq!(kind(answer(&router, method, uri).await).await, expected, "{uri}");
+    }
+    let much = Request::builder().method(Method::POST).uri("/admin/store").header(header::HOST, "localhost");
+    let much = much.body(Body::from(vec![0_u8; 3 << 20])).unwrap();
+    assert_eq!(kind(router.oneshot(much).await.unwrap()).await, "too-large");
+}
+
+/// The kind of a problem.
+async fn kind(response: Response) -> String {
+    assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
+    let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    problem["kind"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]

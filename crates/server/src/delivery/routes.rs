@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use ::feed::Cursor;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use door_http::Reason;
+use door_http::{Path, Query, Reason};
 use heads::ObjectsError;
 use serde::{Deserialize, Serialize};
 

@@ -6,27 +6,26 @@ use std::sync::Arc;
 
 use budget::{Memory, Party, Share};
 use bytes::Bytes;
-use door_http::spool;
 use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::answer::hold;
+use crate::spool;
 
 /// The answer to a line, with the share of the memory that it takes.
-pub(super) struct Answered {
+pub struct Answered {
     text: String,
     share: Option<Share>,
 }
 
 impl Answered {
-    /// An answer that takes no share: it is short, and says that there is none.
-    pub(super) fn free(text: String) -> Self {
+    /// An answer without a share of its own: it is short.
+    pub fn free(text: String) -> Self {
         Self { text, share: None }
     }
 
     /// An answer that keeps of a share as much as it takes.
-    pub(super) fn within(text: String, mut share: Share) -> Self {
+    pub fn within(text: String, mut share: Share) -> Self {
         // A refusal may be longer than what its line took a share for. It is short all the same.
         let _ = share.resize(text.len() as u64);
         Self { text, share: Some(share) }
@@ -34,7 +33,7 @@ impl Answered {
 }
 
 /// The writing end. If it is dropped before [`Writer::finish`], the response ends with an error.
-pub(super) struct Writer {
+pub struct Writer {
     spool: spool::Writer,
     spooled: Arc<Spooled>,
     memory: Memory,
@@ -61,7 +60,7 @@ struct State {
 struct Reader(Arc<Spooled>);
 
 /// Makes both ends, for a request of a party.
-pub(super) fn new(memory: Memory, party: Party) -> (Writer, impl Stream<Item = io::Result<Bytes>> + Send + 'static) {
+pub fn new(memory: Memory, party: Party) -> (Writer, impl Stream<Item = io::Result<Bytes>> + Send + 'static) {
     let (spool, pieces) = spool::new();
     let spooled = Arc::new(Spooled::default());
     let reader = Reader(spooled.clone());
@@ -72,7 +71,7 @@ pub(super) fn new(memory: Memory, party: Party) -> (Writer, impl Stream<Item = i
 impl Writer {
     /// Adds an answer. Waits for the client to read while others wait and there is no memory for one
     /// more. What nobody will read is dropped.
-    pub(super) async fn write(&self, mut answered: Answered) -> io::Result<()> {
+    pub async fn write(&self, mut answered: Answered) -> io::Result<()> {
         while !self.holds(&mut answered) {
             self.spooled.has_room.notified().await;
         }
@@ -89,7 +88,7 @@ impl Writer {
         if state.unread_bytes == 0 {
             // It has its share already, so the client always gets the next answer.
             state.share = answered.share.take();
-        } else if hold(&mut state.share, &self.memory, &self.party, unread_bytes).is_err() {
+        } else if self.memory.hold(&self.party, &mut state.share, unread_bytes).is_err() {
             return false;
         }
         state.unread_bytes = unread_bytes;
@@ -97,7 +96,7 @@ impl Writer {
     }
 
     /// Ends the output.
-    pub(super) fn finish(self) {
+    pub fn finish(self) {
         self.spool.finish();
     }
 }
