@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// The pause between two polls.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// The time limit for a server's background work.
-const SETTLE_MAX: Duration = Duration::from_secs(60);
+/// The time limit for a server's background work. Merging ten million records takes minutes.
+const SETTLE_MAX: Duration = Duration::from_secs(600);
 /// How long it must be idle then, and how much of a processor it may use meanwhile.
 const SETTLED_FOR: Duration = Duration::from_millis(500);
 const IDLE_SHARE: f64 = 0.05;
@@ -90,17 +90,24 @@ impl Process {
         Ok(Counters::with_children(self.id())?)
     }
 
-    /// Waits until it is almost idle (for example after merging), at most for a minute.
+    /// Waits until it is almost idle (for example after merging), at most for ten minutes.
+    ///
+    /// # Errors
+    /// It is still busy then: what would be measured beside its work would say little.
     pub fn settle(&self) -> Result<()> {
+        self.settle_within(SETTLE_MAX)
+    }
+
+    fn settle_within(&self, most: Duration) -> Result<()> {
         let begun = Instant::now();
-        while begun.elapsed() < SETTLE_MAX {
+        loop {
             let before = self.usage()?;
             std::thread::sleep(SETTLED_FOR);
             if self.usage()?.since(before).cpu_s < IDLE_SHARE * SETTLED_FOR.as_secs_f64() {
-                break;
+                return Ok(());
             }
+            ensure!(begun.elapsed() < most, "a server is still busy after {most:?}");
         }
-        Ok(())
     }
 
     /// The process ids of its children.
@@ -155,6 +162,25 @@ mod tests {
         let id = process.id();
         drop(process);
         assert!(!Path::new(&format!("/proc/{id}")).exists());
+    }
+
+    #[test]
+    fn a_server_that_does_not_become_idle_in_time_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]);
+        let busy = Process::start(&mut command, &folder.path().join("busy")).unwrap();
+        let begun = Instant::now();
+        // A busy machine may leave it no time, so that it seems idle.
+        let error = loop {
+            match busy.settle_within(Duration::ZERO) {
+                Err(error) => break error,
+                Ok(()) => assert!(begun.elapsed() < PATIENCE, "it never seems busy"),
+            }
+        };
+        assert!(error.to_string().contains("still busy"), "{error}");
+        let idle = Process::start(Command::new("sleep").arg("1000"), &folder.path().join("idle")).unwrap();
+        idle.settle().unwrap();
     }
 
     #[test]
