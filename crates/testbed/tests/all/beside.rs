@@ -338,7 +338,7 @@ impl Drop for Stranger {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_monitor_elsewhere_tells_the_candidate_for_the_record_and_others_that_make_a_run_void_apart() {
     let (folder, _stranger) = (tempfile::tempdir().unwrap(), Stranger::start());
-    // It stands for the process of the candidate.
+    // In place of the process of the candidate.
     let process = tokio::process::Command::new("sleep").arg("600").kill_on_drop(true).spawn().unwrap();
     let watch = Watch { name: "server".to_owned(), pid: process.id().unwrap() };
     // For a moment it has no command line.

@@ -177,7 +177,7 @@ fn the_configuration_of_the_candidates_with_cassandra_is_what_is_in_force_in_the
     let data = tempfile::tempdir().unwrap();
     let program = data.path().join("penates");
     write_program(&program, "#!/bin/sh\necho \"$@\"\n");
-    // This process stands for the first node.
+    // This process is in place of the first node.
     let pid = std::process::id();
     let nodes = format!(
         "{{\"node\":1,\"cql\":\"127.0.7.1:9042\",\"pid\":{pid},\"log\":\"a\"}}\n\

@@ -161,7 +161,7 @@ pub fn write_program(place: &Path, text: &str) {
     assert!(command.status().unwrap().success());
 }
 
-/// A program that stands for `penates`: it lists one volume, and its archives are lists of volumes.
+/// A program in place of `penates`: it lists one volume, and its archives are lists of volumes.
 pub fn archiver(folder: &Path) -> PathBuf {
     let program = folder.join("archiver");
     write_program(&program, "#!/bin/sh\ncase $1 in\nls) echo v.1 ;;\nget) cp \"$5\" \"$7\" ;;\nesac\n");
