@@ -23,9 +23,17 @@ impl Deflater {
 
     /// Replaces `output` by the DEFLATE stream of a text, which ends with a final block.
     pub(crate) fn deflate_into(&mut self, text: &[u8], output: &mut Vec<u8>) -> Result<(), FrameError> {
-        output.resize(self.0.deflate_compress_bound(text.len()), 0);
-        let written = self.0.deflate_compress(text, output);
-        output.truncate(written.map_err(|error| FrameError::Compress(error.to_string()))?);
+        output.clear();
+        self.append(text, output)
+    }
+
+    /// Appends the DEFLATE stream of a text, which ends with a final block, to `output`.
+    pub(crate) fn append(&mut self, text: &[u8], output: &mut Vec<u8>) -> Result<(), FrameError> {
+        let from = output.len();
+        output.resize(from + self.0.deflate_compress_bound(text.len()), 0);
+        let written = self.0.deflate_compress(text, &mut output[from..]);
+        output.truncate(from + *written.as_ref().unwrap_or(&0));
+        written.map_err(|error| FrameError::Compress(error.to_string()))?;
         Ok(())
     }
 }

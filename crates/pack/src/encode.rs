@@ -4,9 +4,10 @@
 
 use crate::deflate::{Deflater, append_deflated, stream_compressor};
 use crate::entry::Sink;
-use crate::frame::{FrameError, stored_blocks};
+use crate::frame::{FrameError, stored_blocks, stored_len};
 use crate::inflate::Inflater;
-use crate::{Level, Member, stored_len};
+use crate::reader::JOB_TEXT_BYTES;
+use crate::{Level, Member};
 use bytes::Bytes;
 use flate2::FlushCompress;
 use futures::channel::oneshot;
@@ -105,10 +106,11 @@ impl Encoding {
 
 /// Turns each frame into stored blocks.
 fn stored(frames: &[Input]) -> Vec<Output> {
-    inflated(frames, |text| {
-        let mut content = Vec::with_capacity(stored_len(text.len() as u64) as usize);
-        put_stored(&mut content, text);
-        Ok(content.into())
+    encoded(frames, |text, contents| {
+        // A long text alone has more than the room of a batch.
+        contents.reserve(stored_len(text.len() as u64) as usize);
+        put_stored(contents, text);
+        Ok(())
     })
 }
 
@@ -143,20 +145,17 @@ pub(crate) fn start_members(
 
 /// Turns each frame into a whole DEFLATE stream.
 fn recompressed(level: u8, frames: &[Input]) -> Vec<Output> {
-    let (mut deflater, mut content) = (Deflater::new(level), Vec::new());
-    inflated(frames, |text| {
-        deflater.deflate_into(text, &mut content)?;
-        Ok(Bytes::copy_from_slice(&content))
-    })
+    let mut deflater = Deflater::new(level);
+    encoded(frames, |text, contents| deflater.append(text, contents))
 }
 
 /// Compresses the texts of all frames as one. The last good frame gets all of the content. A
 /// damaged frame adds nothing.
 ///
 /// The content does not refer to earlier batches, so batches are compressed side by side. With
-/// batches of [`JOB_TEXT_BYTES`](crate::reader::JOB_TEXT_BYTES) that costs less than 1 % in size.
+/// batches of [`JOB_TEXT_BYTES`] that costs less than 1 % in size.
 fn recompressed_text(level: u8, frames: &[Input]) -> Vec<Output> {
-    let mut joined = Vec::new();
+    let mut joined = Vec::with_capacity(room_bytes(frames));
     let mut outputs = inflated(frames, |text| {
         joined.extend_from_slice(text);
         Ok(Bytes::new())
@@ -169,12 +168,87 @@ fn recompressed_text(level: u8, frames: &[Input]) -> Vec<Output> {
     outputs
 }
 
-/// Inflates each frame, checks the text, and encodes it.
-fn inflated(frames: &[Input], mut encode: impl FnMut(&[u8]) -> Result<Bytes, FrameError>) -> Vec<Output> {
-    let (mut inflater, mut text) = (Inflater::new(), Vec::new());
-    let encoded = frames.iter().map(|(page, member, frame)| {
-        let inflated = inflater.inflate_into(frame, member.size, member.crc32, &mut text);
-        (*page, inflated.and_then(|()| encode(&text)))
+/// Inflates each frame, checks the text, and encodes it: `encode` appends to a buffer, of which the
+/// outputs are parts. So a batch takes memory once, and not for each of its pages.
+fn encoded(frames: &[Input], mut encode: impl FnMut(&[u8], &mut Vec<u8>) -> Result<(), FrameError>) -> Vec<Output> {
+    let mut contents = Vec::with_capacity(room_bytes(frames));
+    let parts = inflated(frames, |text| {
+        let from = contents.len();
+        encode(text, &mut contents)?;
+        Ok(from..contents.len())
     });
-    encoded.collect()
+    let contents = Bytes::from(contents);
+    parts.into_iter().map(|(page, part)| (page, part.map(|part| contents.slice(part)))).collect()
+}
+
+/// Inflates each frame, checks the text, and makes something of it.
+fn inflated<T>(
+    frames: &[Input],
+    mut make: impl FnMut(&[u8]) -> Result<T, FrameError>,
+) -> Vec<(Option<u32>, Result<T, FrameError>)> {
+    let (mut inflater, mut text) = (Inflater::new(), Vec::new());
+    let made = frames.iter().map(|(page, member, frame)| {
+        let inflated = inflater.inflate_into(frame, member.size, member.crc32, &mut text);
+        (*page, inflated.and_then(|()| make(&text)))
+    });
+    made.collect()
+}
+
+/// Room for the texts of some frames as stored blocks, in bytes: not more than twice the text that a
+/// job usually has, because what a damaged directory says of a page may be wrong.
+fn room_bytes(frames: &[Input]) -> usize {
+    let blocks_bytes = frames.iter().map(|(_, member, _)| stored_len(u64::from(member.size))).sum::<u64>();
+    blocks_bytes.min(2 * JOB_TEXT_BYTES) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{Framer, inflate};
+
+    #[test]
+    fn stored_blocks_of_a_batch_fit_into_the_room_that_is_taken_for_it_at_first() {
+        let mut framer = Framer::new(6);
+        let frames = (0..4_000).map(|n: usize| framer.frame("text".repeat(n % 30).as_bytes()).unwrap());
+        let inputs: Vec<Input> =
+            (0..).zip(frames).map(|(page, frame)| (Some(page), frame.member(), frame.bytes)).collect();
+        let outputs = stored(&inputs);
+        let blocks_bytes: usize = outputs.iter().map(|(_, content)| content.as_ref().unwrap().len()).sum();
+        assert_eq!(room_bytes(&inputs), blocks_bytes);
+        // What a damaged directory says takes no memory.
+        let (page, member, frame) = inputs[0].clone();
+        let damaged = (page, Member { size: u32::MAX, ..member }, frame);
+        assert_eq!(room_bytes(&[damaged]) as u64, 2 * JOB_TEXT_BYTES);
+    }
+
+    #[test]
+    fn each_output_of_a_batch_is_that_of_its_page_alone_and_a_damaged_page_has_none() {
+        let text = |n: usize| format!("page {n}, ").repeat(n * 7 % 80).into_bytes();
+        let texts: Vec<Vec<u8>> = (0..90).map(text).collect();
+        let mut framer = Framer::new(6);
+        let frames = texts.iter().map(|text| framer.frame(text).unwrap());
+        let mut inputs: Vec<Input> =
+            (0..).zip(frames).map(|(page, frame)| (Some(page), frame.member(), frame.bytes)).collect();
+        for damaged in [0, 41, 89] {
+            inputs[damaged].1.crc32 ^= 1;
+        }
+        let forms: [&dyn Fn(&[Input]) -> Vec<Output>; 3] =
+            [&stored, &|inputs: &[Input]| recompressed(1, inputs), &|inputs: &[Input]| recompressed(9, inputs)];
+        for form in forms {
+            let outputs = form(&inputs);
+            assert_eq!(outputs.len(), texts.len());
+            for ((page, content), input) in outputs.into_iter().zip(&inputs) {
+                assert_eq!(page, input.0);
+                let index = page.unwrap() as usize;
+                let Ok(content) = content else {
+                    assert!([0, 41, 89].contains(&index), "page {index} is not damaged");
+                    continue;
+                };
+                let alone = form(std::slice::from_ref(input)).remove(0).1.unwrap();
+                assert_eq!(content, alone, "page {index}");
+                assert_eq!(inflate(&content, input.1.size, input.1.crc32).unwrap(), texts[index], "page {index}");
+            }
+        }
+    }
 }
