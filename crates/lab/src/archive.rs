@@ -24,6 +24,9 @@ use crate::load::watch;
 use crate::plan::PlanError;
 use crate::study::Study;
 
+/// The file that says which run it is.
+const RUN: &str = "run.json";
+
 /// Where the testbed has what a monitor has sampled on the machine of the candidate.
 const MONITOR: &str = "monitor/candidate.csv";
 
@@ -60,7 +63,8 @@ fn io_at<T>(path: &Path, result: io::Result<T>) -> Result<T, ArchiveError> {
     result.map_err(|error| ArchiveError::Io { path: path.to_owned(), error })
 }
 
-/// The name of a run in archives, which those of other studies do not have.
+/// The name of a run in archives. A run of another study that began in the same second may have it too, as
+/// those of simulated nodes do: the second of them in an archive has `-2` behind it, and so on.
 pub fn id(study: &Study, line: &Line) -> String {
     let Line { planned, attempt, at, .. } = line;
     format!("{}-{}-{:05}-{attempt}", at.strftime("%Y%m%dT%H%M%SZ"), study.plan().name, planned.number)
@@ -74,21 +78,42 @@ pub fn archive(study: &Study, archive: &Path) -> Result<Archived, ArchiveError> 
     io_at(archive, fs::create_dir_all(archive))?;
     let mut archived = Archived::default();
     for line in study.lines() {
-        let place = archive.join(id(study, line));
-        if place.exists() {
-            archived.there += 1;
-            continue;
+        match free_id(archive, &id(study, line), line)? {
+            None => archived.there += 1,
+            Some(id) => {
+                add(study, line, archive, &id)?;
+                archived.added += 1;
+            }
         }
-        add(study, line, &place)?;
-        archived.added += 1;
     }
     Ok(archived)
 }
 
-fn add(study: &Study, line: &Line, place: &Path) -> Result<(), ArchiveError> {
+/// The name that a run gets in an archive, by its usual one; `None`: the archive has it already.
+fn free_id(archive: &Path, usual: &str, line: &Line) -> Result<Option<String>, ArchiveError> {
+    let (mut id, mut number) = (usual.to_owned(), 1);
+    while archive.join(&id).exists() {
+        if archived_run(&archive.join(&id))? == *line {
+            return Ok(None);
+        }
+        number += 1;
+        id = format!("{usual}-{number}");
+    }
+    Ok(Some(id))
+}
+
+/// The run of a bag.
+fn archived_run(place: &Path) -> Result<Line, ArchiveError> {
+    let path = place.join("data").join(RUN);
+    let json = io_at(&path, fs::read(&path))?;
+    io_at(&path, serde_json::from_slice(&json).map_err(io::Error::from))
+}
+
+fn add(study: &Study, line: &Line, archive: &Path, id: &str) -> Result<(), ArchiveError> {
+    let place = &archive.join(id);
     let mut bag = BagWriter::create(place)?;
-    put_json(&mut bag, "run.json", line, place)?;
-    put_json(&mut bag, "record.json", &filed::record(study, line, id(study, line))?, place)?;
+    put_json(&mut bag, RUN, line, place)?;
+    put_json(&mut bag, "record.json", &filed::record(study, line, id.to_owned())?, place)?;
     put_json(&mut bag, "summary.json", &filed::outcome(study, line), place)?;
     for name in ["plan.toml", "facts.json"] {
         copy(&mut bag, name, &study.folder().join(name))?;
@@ -120,7 +145,7 @@ fn add(study: &Study, line: &Line, place: &Path) -> Result<(), ArchiveError> {
         planned.setting
     );
     let info = [
-        ("External-Identifier", id(study, line)),
+        ("External-Identifier", id.to_owned()),
         ("External-Description", described),
         ("Bagging-Date", line.at.strftime("%Y-%m-%d").to_string()),
         ("Bag-Software-Agent", format!("penates lab {}", env!("CARGO_PKG_VERSION"))),

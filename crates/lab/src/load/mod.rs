@@ -156,7 +156,7 @@ impl Load<'_> {
         let (sent, samples, read) = tokio::join!(sending, watch, read);
         doing("sending", sent)?;
         let samples = doing("watching the machine", samples)?;
-        let tally = tally.lock();
+        let mut tally = tally.lock();
         let create = |name: &str| doing(name, File::create(folder.join(name)).map(BufWriter::new));
         doing("writing latencies", tally.write_log(&mut create(filed::LATENCIES)?))?;
         doing("writing seconds", tally.write_seconds(create(filed::SECONDS)?))?;

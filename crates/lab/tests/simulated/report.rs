@@ -144,6 +144,41 @@ async fn a_run_of_a_study_is_in_the_portal() {
 }
 
 #[tokio::test]
+async fn studies_of_one_plan_that_begin_in_the_same_second_have_all_their_runs_in_an_archive() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(r#"{ kind = "one-at-a-time" }"#, TWO);
+    (plan.repeats, plan.control_every, plan.confirm) = (1, 0, 0);
+    plan.factors.truncate(1);
+    let archive = folder.path().join("archive");
+    let mut runs = 0;
+    for number in 0..2 {
+        let place = folder.path().join(format!("study-{number}"));
+        let lines = study_of(&place, &plan, surface(), Fault::None).await;
+        // Its runs begin as soon as those of the other one.
+        let all = (0..).zip(lines).map(|(run, line)| {
+            let at = jiff::Timestamp::from_microsecond(1_750_000_000_000_000 + 1_000 * run + number).unwrap();
+            serde_json::to_string(&Line { at, ..line }).unwrap() + "\n"
+        });
+        let all: Vec<_> = all.collect();
+        fs::write(place.join("runs.jsonl"), all.concat()).unwrap();
+        let study = Study::read(&place).unwrap();
+        let archived = lab::archive::archive(&study, &archive).unwrap();
+        assert_eq!((archived.added, archived.there), (all.len(), 0));
+        let again = lab::archive::archive(&study, &archive).unwrap();
+        assert_eq!((again.added, again.there), (0, all.len()));
+        for line in study.lines() {
+            let usual = lab::archive::id(&study, line);
+            assert!(usual.starts_with("20250615T150640Z-"), "archives have whole seconds: {usual}");
+            let id = if number == 0 { usual } else { format!("{usual}-2") };
+            let run = fs::read(archive.join(id).join("data/run.json")).unwrap();
+            assert_eq!(serde_json::from_slice::<Line>(&run).unwrap(), *line);
+        }
+        runs += all.len();
+    }
+    assert_eq!(fs::read_dir(&archive).unwrap().count(), runs);
+}
+
+#[tokio::test]
 async fn a_balanced_design_has_a_plot_of_the_interactions_of_each_two_factors() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan(r#"{ kind = "factorial" }"#, TWO);
