@@ -234,6 +234,8 @@ impl Writer {
         let mut pause = PAUSE_MIN;
         loop {
             let call = Call::new(Class::Audit, Deadline::within(self.call_timeout)).synced_within(sync_delay);
+            // Rows have ids of their own: each is new, or replaces one that this process wrote.
+            let call = call.having_read();
             match self.store.run(call, steps.clone()).await {
                 Ok(Outcome::Applied) => return Ok(()),
                 Ok(Outcome::Refused { .. }) => return Err(StoreError::Invalid("a plain put was refused".to_owned())),

@@ -79,7 +79,11 @@ impl LdpRequest {
                 Found::Tombstone | Found::Nothing => {
                     // There may have been a resource to replace when the body began.
                     self.may_touch_above(self.path()).await?;
-                    let above = self.above().await?;
+                    let above = match incoming {
+                        Incoming::Graph(..) => self.above().await?,
+                        // Its container says nothing about bytes.
+                        Incoming::Binary(_) => None,
+                    };
                     let new = self.new_resource(incoming, self.path(), above.as_ref()).await?;
                     let repository = &self.library().repository;
                     let created = match found {

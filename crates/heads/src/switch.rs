@@ -237,6 +237,9 @@ impl Heads {
     /// A call that writes the head of a switch. A transaction was admitted when it was decided.
     fn call_to(&self, head: &Head, holder: Holder) -> Call {
         let call = self.call(Class::Description);
+        // Other rows have keys of this revision, and the heads were read for this request. (An import
+        // may have read the head of its volume hours ago.)
+        let call = if head.body.resource().is_some() { call.having_read() } else { call };
         match holder {
             Holder::Claim(_) => call.owed(),
             Holder::Nobody | Holder::Above if head.state == ObjectState::Live => call,
@@ -494,4 +497,31 @@ fn same_to_clients(one: Option<&HeadRow>, other: Option<&HeadRow>) -> bool {
 
 fn floor_of(row: Option<&HeadRow>) -> RevisionId {
     row.map_or(RevisionId::ZERO, |row| row.head.floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use store::SystemClock;
+    use store::null::NullStore;
+
+    use super::*;
+    use crate::options::LibraryOptions;
+    use crate::resource_body::{Kind, ResourceBody, StoredDescription};
+    use crate::surroundings::Surroundings;
+
+    #[test]
+    fn an_engine_reads_nothing_again_before_it_writes_a_resource() {
+        let surroundings = Surroundings::of_this_machine(Arc::new(SystemClock));
+        let heads = Heads::new(Arc::new(NullStore::new()), surroundings, LibraryOptions::default());
+        let description = StoredDescription { revision: RevisionId::ZERO, pieces: 0, sha256: [0; 32] };
+        let body = Body::Resource(ResourceBody { kind: Kind::RdfSource, description });
+        let live = Head { state: ObjectState::Live, body, ..Head::free() };
+        for holder in [Holder::Nobody, Holder::Above] {
+            assert!(heads.call_to(&live, holder).has_read);
+            let deleted = Head { state: ObjectState::Deleted, ..Head::free() };
+            assert!(!heads.call_to(&deleted, holder).has_read, "its head may have been read long before");
+        }
+    }
 }

@@ -66,6 +66,11 @@ impl Resource {
         self.row.head.revision
     }
 
+    /// Whether its path never had another revision, also of a resource that was deleted there.
+    pub fn is_first(&self) -> bool {
+        self.row.head.logged == 0
+    }
+
     /// The revision of its description.
     pub fn description_revision(&self) -> RevisionId {
         // A container that the server made has never had one.

@@ -92,13 +92,55 @@ async fn apply_group(heads: &Heads, generation: Generation, changes: &[Change]) 
 }
 
 /// The documents of the paths of changes, as they are now.
+///
+/// Of a path without an earlier revision there is at most the document of this one: a single row,
+/// which an engine finds sooner than it reads a range. (Another server may have written that of a
+/// later revision. Beside it searches ignore what is written now, which stays until the next change
+/// of the path, and is counted as one more resource.)
 async fn present(heads: &Heads, generation: Generation, changes: &[Change]) -> ObjectsResult<Vec<Vec<Row>>> {
-    let scan = |change: &Change| {
+    let (first, later): (Vec<&Change>, Vec<&Change>) = changes.iter().partition(|change| change.is_first);
+    let mut of_first = own_documents(heads, generation, &first).await?.into_iter();
+    let mut of_later = all_documents(heads, generation, &later).await?.into_iter();
+    let rows = |change: &Change| match change.is_first {
+        true => of_first.next().flatten().into_iter().collect(),
+        false => of_later.next().unwrap_or_default(),
+    };
+    Ok(changes.iter().map(rows).collect())
+}
+
+/// The partition with the documents of the path of a change.
+fn documents_partition(generation: Generation, change: &Change) -> Bytes {
+    let shard = keys::shard_of(change.path.as_str(), generation.shards);
+    keys::partition(generation.number, List::Documents, shard)
+}
+
+/// The documents of the revisions of changes.
+async fn own_documents(heads: &Heads, generation: Generation, changes: &[&Change]) -> ObjectsResult<Vec<Option<Row>>> {
+    if changes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let key = |change: &&Change| {
+        let sort = keys::document(change.path.as_str(), change.revision);
+        (documents_partition(generation, change), sort)
+    };
+    let wanted: Vec<(Bytes, Bytes)> = changes.iter().map(key).collect();
+    let read = async || {
+        let call = heads.call(Class::Description).strong();
+        Ok(heads.store().get_many(call, Table::Work, wanted.clone()).await?)
+    };
+    heads.retry_transient(read).await
+}
+
+/// All documents of the paths of changes.
+async fn all_documents(heads: &Heads, generation: Generation, changes: &[&Change]) -> ObjectsResult<Vec<Vec<Row>>> {
+    if changes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let scan = |change: &&Change| {
         let path = change.path.as_str();
-        let shard = keys::shard_of(path, generation.shards);
         let (from, to) = (keys::documents_of(path), Some(keys::after_documents_of(path)));
         let scan = Scan { from, to, ..Scan::prefix(Bytes::new(), Scan::FEW_BYTES) };
-        (Table::Work, keys::partition(generation.number, List::Documents, shard), scan)
+        (Table::Work, documents_partition(generation, change), scan)
     };
     let scans: Vec<_> = changes.iter().map(scan).collect();
     let read = async || {
@@ -127,7 +169,7 @@ async fn present(heads: &Heads, generation: Generation, changes: &[Change]) -> O
 impl Writes {
     /// Adds what a change needs, if these documents are there.
     fn add(&mut self, generation: Generation, change: &Change, rows: &[Row]) -> ObjectsResult<()> {
-        let Change { path, revision, document } = change;
+        let Change { path, revision, document, .. } = change;
         let shard = keys::shard_of(path.as_str(), generation.shards);
         let partition = |list| keys::partition(generation.number, list, shard);
         let present: Vec<(RevisionId, &Row)> =

@@ -23,6 +23,9 @@ pub struct Change {
     pub revision: RevisionId,
     /// `None`: it was deleted.
     pub document: Option<Document>,
+    /// Whether the path had no revision before. Then the index has no earlier document of it, unless
+    /// its head was lost and the index was not.
+    pub is_first: bool,
 }
 
 /// Reads what is to be in the index of paths. Paths of which nothing is to be changed are left out:
@@ -77,7 +80,8 @@ impl Change {
             shape(resource),
             own_types,
         );
-        Self { path: resource.path().clone(), revision: resource.revision(), document: Some(document) }
+        let (path, revision) = (resource.path().clone(), resource.revision());
+        Self { path, revision, document: Some(document), is_first: resource.is_first() }
     }
 }
 
@@ -86,7 +90,8 @@ async fn deleted(heads: &heads::Heads, path: &ResourcePath) -> ObjectsResult<Opt
     let partition = keys::resource_partition(path);
     let head = heads.retry_transient(|| heads.head_at(&partition)).await?;
     let deleted = head.filter(|row| row.head.state != ObjectState::Live);
-    Ok(deleted.map(|row| Change { path: path.clone(), revision: row.head.revision, document: None }))
+    let change = |revision| Change { path: path.clone(), revision, document: None, is_first: false };
+    Ok(deleted.map(|row| change(row.head.revision)))
 }
 
 fn shape(resource: &Resource) -> Shape {

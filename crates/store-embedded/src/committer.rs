@@ -3,7 +3,8 @@
 //!
 //! In a store that lets all syncs wait, a caller commits a list on its own thread if it would wait
 //! for nothing ([`Committer::commit_here`]): a load writes one list after the other, and two threads
-//! would wake each other for each. One of them commits at a time.
+//! would wake each other for each. So does the audit in any store, if its sync may wait. One of them
+//! commits at a time.
 //!
 //! If all lists of a group let their sync wait ([`store::Call::sync_delay`]), the group is answered
 //! once the kernel has it, which the death of the process does not undo. It is synced with the next
@@ -117,13 +118,15 @@ impl Committer {
     }
 
     /// Commits a list on the caller's thread, if its sync may wait, and it waits for no other list, no
-    /// flush and no sync. `None`: it is left to the thread of the committer.
+    /// cut, no flush, no merging and no sync. `None`: it is left to the thread of the committer.
     pub(crate) fn commit_here(&self, deadline: Deadline, plan: &Plan) -> Option<StoreResult<Outcome>> {
         let mut due = self.due.try_lock()?;
         let waits_for_nothing = !plan.sync_delay.is_zero()
             && due.is_none_or(|due| due > Instant::now())
             && self.queue.is_idle()
-            && !self.tables.is_flushing();
+            && !self.tables.is_held()
+            && !self.tables.is_flushing()
+            && !self.tables.is_behind();
         if !waits_for_nothing {
             return None;
         }

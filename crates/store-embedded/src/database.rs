@@ -5,6 +5,7 @@ use std::sync::Arc;
 use store::{Deadline, FormatLevel, Lane, StoreError, StoreResult};
 use tokio::time::timeout_at;
 
+use crate::at_once::at_once;
 use crate::folder::Folder;
 use crate::tables::Tables;
 
@@ -22,6 +23,27 @@ impl<T> Lanes<T> {
     pub(crate) fn try_new(level: FormatLevel, mut make: impl FnMut(Lane) -> StoreResult<T>) -> StoreResult<Self> {
         let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(level));
         Ok(Self(lanes.map(|lane| Ok((lane, make(lane)?))).collect::<StoreResult<_>>()?))
+    }
+
+    /// The same, of all lanes at the same time. The error is that of the first lane that has one.
+    pub(crate) fn try_new_at_once(level: FormatLevel, make: impl Fn(Lane) -> StoreResult<T> + Sync) -> StoreResult<Self>
+    where
+        T: Send,
+    {
+        let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(level));
+        at_once(lanes.map(|lane| (lane, ())), |lane, ()| make(lane)).map(Self)
+    }
+
+    /// Makes another value of that of each lane, of all lanes at the same time. The error is that of
+    /// the first lane that has one.
+    pub(crate) fn try_map_at_once<U: Send>(
+        self,
+        make: impl Fn(Lane, T) -> StoreResult<U> + Sync,
+    ) -> StoreResult<Lanes<U>>
+    where
+        T: Send,
+    {
+        at_once(self.0, make).map(Lanes)
     }
 
     /// The value of a lane. Fails if the store's level does not have the lane:

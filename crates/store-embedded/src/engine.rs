@@ -99,8 +99,8 @@ impl EmbeddedStore {
     ///
     /// Errors: [`StoreError::Held`] if another process has it open; [`StoreError::Format`] if it
     /// has another format (the folder is not changed then); [`StoreError::Unreadable`] if it is too
-    /// damaged to open; [`StoreError::Full`] or [`StoreError::Io`] if the operating system refuses
-    /// something.
+    /// damaged to open (no lane is changed if the checks of one refuse it); [`StoreError::Full`] or
+    /// [`StoreError::Io`] if the operating system refuses something.
     ///
     /// Open it in the runtime that reads from it. Tasks read few rows on their own threads, but
     /// never on all workers of that runtime at once, if it has several.
@@ -108,13 +108,14 @@ impl EmbeddedStore {
         let make = |database: &Path, lane| Tables::make(database, lane, &options.of_lane(lane));
         let mut folder = Folder::hold(folder, options.newest_level, make)?;
         let level = folder.level();
-        room::provide_for_opening(folder.path());
-        let tables = Lanes::try_new(level, |lane| {
-            let end = folder.last_use().lane(lane);
-            let tables = Tables::open(&folder.database(lane), lane, &options.of_lane(lane), end)?;
-            Ok(Arc::new(tables))
+        // All of them first: a lane that is refused leaves the others as they are.
+        let checked = Lanes::try_new_at_once(level, |lane| {
+            Tables::check(&folder.database(lane), lane, folder.last_use().lane(lane))
         })?;
+        room::provide_for_opening(folder.path());
+        // Opening changes files, also where that of another lane fails.
         folder.note_open()?;
+        let tables = checked.try_map_at_once(|lane, checked| Ok(Arc::new(checked.open(&options.of_lane(lane))?)))?;
         let room = Arc::new(Room::new(folder.path().to_path_buf(), options.headroom_bytes));
         let writers = Lanes::try_new(level, |lane| {
             Writer::start(lane, tables.of(lane)?.clone(), room.clone(), clock.clone(), &options)
@@ -268,18 +269,24 @@ impl EmbeddedStore {
         }
     }
 
-    /// Applies a small plan on the caller's thread, if the store lets all syncs wait and nothing has
-    /// to be waited for. Sending it to the committer and back takes longer than to write it, and
-    /// a caller that writes one list after the other has nothing else to do meanwhile.
+    /// Applies a small plan on the caller's thread, if nothing has to be waited for: in a store that
+    /// lets all syncs wait, and for the audit. Sending it to the committer and back takes longer than
+    /// to write it, and a caller that writes one list after the other, as the audit does, has nothing
+    /// else to do meanwhile.
     async fn commit_here(&self, writer: &Writer, deadline: Deadline, plan: &Plan) -> StoreResult<Option<Outcome>> {
         let is_small = plan.rows_touched() <= ROWS_READ_HERE_MAX && plan.bytes < BULK_BYTES;
-        if self.options.sync_delay.is_zero() || !is_small {
+        let is_alone = !self.options.sync_delay.is_zero() || plan.use_ == Use::Audits;
+        if plan.sync_delay.is_zero() || !is_alone || !is_small {
             return Ok(None);
         }
         let Some(place) = self.place().await else { return Ok(None) };
         // The folder is released after the write.
         let _open = self.database()?;
-        place.timed_write(|| writer.commit_here(deadline, plan)).transpose()
+        let write = || writer.commit_here(deadline, plan);
+        match self.options.sync_delay.is_zero() {
+            true => place.untimed(write).transpose(),
+            false => place.timed_write(write).transpose(),
+        }
     }
 
     /// Reads the rows that the committer will need, so that it finds them in memory. Few rows are

@@ -22,10 +22,17 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Appends the writes of an accepted list.
+    /// Appends the writes of an accepted list, which replace earlier ones of the same keys.
     pub(crate) fn append(&mut self, list: Pending) {
-        // `BTreeMap::append` would build the whole map again for each list.
-        self.writes.extend(list.writes);
+        // The fewer ones are added to the others. (`BTreeMap::append` would build the whole map again
+        // for each list.)
+        if self.writes.len() < list.writes.len() {
+            for (key, value) in std::mem::replace(&mut self.writes, list.writes) {
+                self.writes.entry(key).or_insert(value);
+            }
+        } else {
+            self.writes.extend(list.writes);
+        }
         for (hour, by) in list.moved {
             *self.moved.entry(hour).or_default() += by;
         }
@@ -268,10 +275,20 @@ mod tests {
     /// Decides on lists as one group over an empty database. Returns which are accepted, and how
     /// many keys are left to write.
     fn decide(lists: Vec<Vec<Step>>) -> (Vec<bool>, usize) {
+        let (accepted, changes) = decided(lists);
+        (accepted, changes.iter().filter(|(_, _, value)| value.is_some()).count())
+    }
+
+    /// What is left to write of lists that are accepted.
+    fn written(lists: Vec<Vec<Step>>) -> Vec<(Space, Bytes, Option<Bytes>)> {
+        decided(lists).1
+    }
+
+    fn decided(lists: Vec<Vec<Step>>) -> (Vec<bool>, Vec<(Space, Bytes, Option<Bytes>)>) {
         let folder = tempfile::tempdir().unwrap();
         let (database, options) = (folder.path().join("text"), EmbeddedOptions::default().of_lane(TABLE.lane()));
         Tables::make(&database, TABLE.lane(), &options).unwrap();
-        let tables = Tables::open(&database, TABLE.lane(), &options, None).unwrap();
+        let tables = Tables::check(&database, TABLE.lane(), None).unwrap().open(&options).unwrap();
         let view = tables.view();
         let mut group = Pending::default();
         let mut accepted = Vec::new();
@@ -284,8 +301,7 @@ mod tests {
                 Verdict::Refused(_) => accepted.push(false),
             }
         }
-        let written = group.into_changes().0.filter(|(_, _, value)| value.is_some()).count();
-        (accepted, written)
+        (accepted, group.into_changes().0.collect())
     }
 
     #[test]
@@ -298,6 +314,24 @@ mod tests {
             vec![write_head(Expect::Stamp(first), third)],
         ];
         assert_eq!(decide(lists), (vec![true, false, true, false], 1));
+    }
+
+    #[test]
+    fn of_lists_that_write_the_same_row_the_last_one_counts_whichever_writes_more() {
+        let row = |sort: &'static str, value: &'static str| Step::Put {
+            table: TABLE,
+            partition: "p".into(),
+            rows: vec![NewRow::new(sort, value)],
+        };
+        let few = |value| vec![row("b", value)];
+        let more = |value| vec![row("a", value), row("b", value), row("c", value)];
+        for (lists, rows) in [(vec![few("1"), more("2"), few("3")], 3), (vec![more("1"), few("2"), few("3")], 3)] {
+            let last = written(vec![few("3")]).pop().unwrap();
+            let all = written(lists);
+            assert_eq!(all.len(), rows);
+            assert!(all.contains(&last), "{all:?}");
+        }
+        assert_eq!(written(vec![few("1"), more("2")]), written(vec![more("2")]));
     }
 
     #[test]

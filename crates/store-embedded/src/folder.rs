@@ -20,12 +20,11 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::thread::{self, ScopedJoinHandle};
 
 use store::{Cut, FormatLevel, Lane, StoreError, StoreResult};
 
+use crate::at_once::at_once;
 use crate::cut::folder::clear;
 use crate::files::{io_error, sync_folder};
 use crate::last_use::{self, COPY_OF_OPEN, LastUse};
@@ -127,8 +126,8 @@ impl Folder {
         Ok(Self { path: path.to_path_buf(), level: newest, newest, lock, last_use, is_noted: false })
     }
 
-    /// Notes in the folder that a process has it open, once nothing in it is refused: a folder that
-    /// is refused stays as it was, and a copy among them is refused the next time too.
+    /// Notes in the folder that a process has it open, once the checks refuse nothing in it: a folder
+    /// that they refuse stays as it was, and a copy among them is refused the next time too.
     pub(crate) fn note_open(&mut self) -> StoreResult<()> {
         last_use::opened(&self.lock).map_err(|source| io_error("writing the lock of", &self.path, source))?;
         self.is_noted = true;
@@ -288,21 +287,9 @@ impl Folder {
         for folder in [&self.contents(), &databases] {
             private::create_folders(folder).map_err(|source| io_error("making", folder, source))?;
         }
-        let make_lane = |lane: Lane| make(&databases.join(lane.name()), lane);
         // Each is mostly waiting for syncs.
-        let made: Vec<StoreResult<()>> = thread::scope(|scope| {
-            let make_lane = &make_lane;
-            let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(self.newest));
-            let making: Vec<_> =
-                lanes.map(|lane| thread::Builder::new().spawn_scoped(scope, move || make_lane(lane))).collect();
-            let made = making.into_iter().map(|making| match making.map(ScopedJoinHandle::join) {
-                Ok(Ok(made)) => made,
-                Ok(Err(panic)) => resume_unwind(panic),
-                Err(source) => Err(io_error("making", &databases, source)),
-            });
-            made.collect()
-        });
-        made.into_iter().collect::<StoreResult<()>>()?;
+        let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(self.newest));
+        at_once(lanes.map(|lane| (lane, ())), |lane, ()| make(&databases.join(lane.name()), lane))?;
         sync_folder(&databases)?;
         let format = making.join("format");
         write_whole(&format, format_line(self.newest).as_bytes())
@@ -434,6 +421,7 @@ fn move_to(from: &Path, to: &Path) -> StoreResult<()> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
     use std::time::{Duration, Instant};
 
     use super::*;

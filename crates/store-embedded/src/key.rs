@@ -22,7 +22,7 @@ pub(crate) type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The key of a row.
 pub(crate) fn encode(partition: &[u8], sort: &[u8]) -> StoreResult<Bytes> {
-    let mut key = partition_prefix(partition);
+    let mut key = prefix_with_room(partition, sort.len());
     key.extend_from_slice(sort);
     if key.len() > MAX_KEY_BYTES {
         return Err(StoreError::Limit { what: "bytes of a key", actual: key.len() as u64, max: MAX_KEY_BYTES as u64 });
@@ -32,12 +32,18 @@ pub(crate) fn encode(partition: &[u8], sort: &[u8]) -> StoreResult<Bytes> {
 
 /// The prefix that the keys of all rows of a partition, and no others, begin with.
 pub(crate) fn partition_prefix(partition: &[u8]) -> Vec<u8> {
-    let mut prefix = Vec::with_capacity(partition.len() + 16);
-    for byte in partition {
-        match byte {
-            0 => prefix.extend_from_slice(&ESCAPED_ZERO),
-            byte => prefix.push(*byte),
+    prefix_with_room(partition, 0)
+}
+
+/// The same with room for so many bytes more.
+fn prefix_with_room(partition: &[u8], room: usize) -> Vec<u8> {
+    let zeros: usize = partition.iter().map(|byte| usize::from(*byte == 0)).sum();
+    let mut prefix = Vec::with_capacity(partition.len() + zeros + PARTITION_END.len() + room);
+    for (zeros_before, part) in partition.split(|byte| *byte == 0).enumerate() {
+        if zeros_before > 0 {
+            prefix.extend_from_slice(&ESCAPED_ZERO);
         }
+        prefix.extend_from_slice(part);
     }
     prefix.extend_from_slice(&PARTITION_END);
     prefix

@@ -1,13 +1,13 @@
 //! The embedded engine: the seam over fjall, in one data folder that one process holds.
 //!
 //! Each [`store::Lane`] has a database of its own, in which each table is one ordered keyspace. One
-//! committer thread per lane writes (in a store that lets all syncs wait, also its callers). It
-//! takes the waiting lists of steps, checks their conditions, writes them as one batch, syncs once,
-//! and answers. A list that crosses lanes is refused, so a list is applied as a whole or not at all.
-//! An acknowledged list survives the death of the process and a power failure, unless its call lets
-//! the sync wait. A failed write or sync poisons the lane, because nobody knows what the disk has
-//! stored: the lane stays readable, but refuses writes until the store is opened again. The other
-//! lanes continue.
+//! committer thread per lane writes (in a store that lets all syncs wait, also its callers; in any
+//! store, also the writer of the audit). It takes the waiting lists of steps, checks their
+//! conditions, writes them as one batch, syncs once, and answers. A list that crosses lanes is
+//! refused, so a list is applied as a whole or not at all. An acknowledged list survives the death
+//! of the process and a power failure, unless its call lets the sync wait. A failed write or sync
+//! poisons the lane, because nobody knows what the disk has stored: the lane stays readable, but
+//! refuses writes until the store is opened again. The other lanes continue.
 //!
 //! The engine is for one process (a second one gets [`store::StoreError::Held`]) and a local disk.
 //! Its partitions are ordered by their bytes only.
@@ -31,19 +31,21 @@
 //! - `engine.rs`: the [`EmbeddedStore`], which sends each call to a thread that may block;
 //!   `database.rs`: what is open;
 //! - `folder.rs`: format, lock and creation of the data folder; `last_use.rs`: whether it is a
-//!   copy; `opening/`: the checks at start; `recorder.rs`: the record for them;
+//!   copy; `opening/`: the checks at start, those of all lanes (`at_once.rs`) before any is opened;
+//!   `recorder.rs`: the record for them;
 //! - `read.rs`: reads; `row_cache.rs`: records that are read again and again; `once_rows.rs`: rows
 //!   for a reader that reads everything once;
 //! - `measures.rs`: what monitors learn of it;
 //! - for writes `plan.rs` (steps encoded by their submitter), `writer.rs` and `queue.rs` (the way
 //!   to a lane's committer), `committer.rs`, `evaluate.rs` (whether a list applies);
 //! - `contents.rs`, `header.rs`, `reading.rs` (with `once.rs`) and `sums.rs`: large contents;
-//!   `cut/`: what backups read;
-//!   `sweep.rs`, `unknown.rs`, `unread.rs` and `swept.rs`; `forecast.rs`: what is going to expire; `salvage/`;
+//!   `cut/`: what backups read; `sweep.rs`, `unknown.rs`, `unread.rs` and `swept.rs`;
+//!   `forecast.rs`: what is going to expire; `salvage/`;
 //! - at the bottom `tables.rs`, with `once_rows.rs` the only user of fjall's interface (`opening/`
 //!   knows its files), `space.rs` and `files.rs`, and `key.rs`, `value.rs`, `expiry.rs`, the stored
 //!   format.
 
+mod at_once;
 mod committer;
 mod contents;
 mod cut;

@@ -1,5 +1,6 @@
 //! Reads of rows that are probably cached, by the engine or by the operating system: places for
-//! them on their callers' threads. In a store that lets all syncs wait, small writes take them too.
+//! them on their callers' threads. In a store that lets all syncs wait, small writes take them too,
+//! and in any store those of the audit whose sync may wait.
 
 use std::cell::Cell;
 use std::ffi::c_long;
@@ -259,6 +260,12 @@ impl Place<'_> {
         let has_waited = || !self.prompt.is_counted || waits_before.is_none() || waits_of_thread() != waits_before;
         self.prompt.learn_of(self.from, self.prompt.reads.begun.elapsed(), has_waited);
         written
+    }
+
+    /// Writes a little, and learns nothing: in a store that syncs, a write may wait for the syncs of
+    /// others, which delay no read.
+    pub(crate) fn untimed<T>(self, write: impl FnOnce() -> T) -> T {
+        write()
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) trait Engine {
     /// Its state after the last group.
     fn seen(&self) -> Seen;
 
-    /// All its files of rows: the number of the keyspace, and the id.
+    /// All its files of rows but those of its own keyspace: the number of the keyspace, and the id.
     fn files(&self) -> Vec<(u64, u64)>;
 }
 

@@ -17,6 +17,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use store::content::{SUMMED_BYTES, SUMS_BYTES_MAX};
 use store::{ContentId, NewRow, StoreError, StoreResult, Table, UnixMillis, ValueKind, envelope};
 
 use crate::header::corrupt;
@@ -31,6 +32,9 @@ pub(crate) const SUMS_OF_A_ROW: u64 = 4 << 10;
 
 /// Bytes of one checksum.
 const SUM_BYTES: usize = 4;
+
+const _: () = assert!(SUMS_OF_A_ROW as usize * SUM_BYTES <= SUMS_BYTES_MAX);
+const _: () = assert!(SUMS_OF_A_ROW * BLOCK_BYTES >= SUMMED_BYTES);
 
 /// What the sort keys of these rows begin with.
 const PREFIX: &[u8] = b"sums";

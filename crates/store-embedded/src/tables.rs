@@ -5,7 +5,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -54,6 +54,9 @@ const UNFLUSHED_MEMTABLES_MAX: usize = 3;
 /// How often it checks that.
 const HALT_POLL: Duration = Duration::from_millis(1);
 
+/// So many runs of files that wait to be merged let fjall delay a batch that writes to their table.
+const DELAYED_FROM_RUNS: usize = 20;
+
 /// The table with a cache of whole rows. Its rows are looked up one by one, and change.
 const CACHED: Table = Table::Records;
 
@@ -69,6 +72,53 @@ pub(crate) struct Tables {
     recorder: Mutex<Recorder>,
     forecast: Forecast,
     memtable_bytes: u64,
+}
+
+/// A database that was found sound. Nobody else can open it as long as the value exists.
+pub(crate) struct Checked {
+    lane: Lane,
+    folder: PathBuf,
+    unused: EngineLock,
+    found: Found,
+    file: RecordFile,
+    record: Record,
+}
+
+impl Checked {
+    /// Opens the database. Any file of it may be damaged, so a panic of fjall is returned as an error
+    /// too.
+    pub(crate) fn open(self, options: &LaneOptions) -> StoreResult<Tables> {
+        let Self { lane, folder, unused, found, file, record } = self;
+        let folder = folder.as_path();
+        opening::cut_torn_end(&found).map_err(|source| io_error("cutting off a torn group in", folder, source))?;
+        // Before the engine makes a file with an id that an older one had.
+        let known = opening::known_path(folder);
+        if Known::read(&known) != found.known {
+            found.known.write(&known).map_err(|source| io_error("writing", &known, source))?;
+        }
+        drop(unused);
+        let (database, keyspaces) = match catch_unwind(AssertUnwindSafe(|| {
+            open_keyspaces(folder, lane, options, options.worker_threads.max(1))
+        })) {
+            Ok(opened) => opened.map_err(|error| open_error(folder, error))?,
+            Err(_) => return Err(unreadable(folder, "its recovery failed, see the log".to_owned())),
+        };
+        check_names(folder, &keyspaces)?;
+        // What is seen from now on must not be lost in a power failure: the process may have died
+        // before it synced its last groups.
+        database.persist(PersistMode::SyncAll).map_err(|error| open_error(folder, error))?;
+        let group = last_group(folder, &keyspaces[0].1, &record, &found)?;
+        let replayed = keyspaces.iter().filter_map(|(_, keyspace)| {
+            let memtable = keyspace.tree.active_memtable();
+            (!memtable.is_empty()).then(|| (keyspace.id(), memtable.id()))
+        });
+        let recorder = Mutex::new(Recorder::new(folder, file, record, found, group, replayed));
+        let forecast = Forecast::default();
+        let row_cache = (lane == CACHED.lane()).then(|| RowCache::new(options.row_cache_bytes));
+        let memtable_bytes = options.memtable_bytes;
+        let once_rows = OnceRows::new();
+        Ok(Tables { lane, database, keyspaces, row_cache, once_rows, recorder, forecast, memtable_bytes })
+    }
 }
 
 impl Tables {
@@ -99,10 +149,9 @@ impl Tables {
         RecordFile::make(&opening::record_path(folder), &first).map_err(making)
     }
 
-    /// Opens the database. If a part of it is missing, foreign, truncated or older than the rest,
-    /// or if it is not as it was at its `end`, it fails and changes nothing. Any file may be
-    /// damaged, so a panic of fjall is returned as an error too.
-    pub(crate) fn open(folder: &Path, lane: Lane, options: &LaneOptions, end: Option<&LaneEnd>) -> StoreResult<Self> {
+    /// Checks a database that nobody has open, and changes nothing. Fails if a part of it is missing,
+    /// foreign, truncated or older than the rest, or if it is not as it was at its `end`.
+    pub(crate) fn check(folder: &Path, lane: Lane, end: Option<&LaneEnd>) -> StoreResult<Checked> {
         // Before anything is cut off a journal: a process may be writing to it.
         let unused = EngineLock::take(folder)?;
         let found = opening::inspect(folder, Space::count(lane));
@@ -120,34 +169,7 @@ impl Tables {
         let path = opening::record_path(folder);
         let opened = RecordFile::open(&path).map_err(|source| io_error("opening", &path, source))?;
         let (file, record) = opened.ok_or_else(|| unreadable(folder, format!("{} is damaged", path.display())))?;
-        opening::cut_torn_end(&found).map_err(|source| io_error("cutting off a torn group in", folder, source))?;
-        // Before the engine makes a file with an id that an older one had.
-        let known = opening::known_path(folder);
-        if Known::read(&known) != found.known {
-            found.known.write(&known).map_err(|source| io_error("writing", &known, source))?;
-        }
-        drop(unused);
-        let (database, keyspaces) = match catch_unwind(AssertUnwindSafe(|| {
-            open_keyspaces(folder, lane, options, options.worker_threads.max(1))
-        })) {
-            Ok(opened) => opened.map_err(|error| open_error(folder, error))?,
-            Err(_) => return Err(unreadable(folder, "its recovery failed, see the log".to_owned())),
-        };
-        check_names(folder, &keyspaces)?;
-        // What is seen from now on must not be lost in a power failure: the process may have died
-        // before it synced its last groups.
-        database.persist(PersistMode::SyncAll).map_err(|error| open_error(folder, error))?;
-        let group = last_group(folder, &keyspaces[0].1, &record, &found)?;
-        let replayed = keyspaces.iter().filter_map(|(_, keyspace)| {
-            let memtable = keyspace.tree.active_memtable();
-            (!memtable.is_empty()).then(|| (keyspace.id(), memtable.id()))
-        });
-        let recorder = Mutex::new(Recorder::new(folder, file, record, found, group, replayed));
-        let forecast = Forecast::default();
-        let row_cache = (lane == CACHED.lane()).then(|| RowCache::new(options.row_cache_bytes));
-        let memtable_bytes = options.memtable_bytes;
-        let once_rows = OnceRows::new();
-        Ok(Self { lane, database, keyspaces, row_cache, once_rows, recorder, forecast, memtable_bytes })
+        Ok(Checked { lane, folder: folder.to_path_buf(), unused, found, file, record })
     }
 
     fn keyspace(&self, space: Space) -> StoreResult<&Keyspace> {
@@ -285,6 +307,16 @@ impl Tables {
     /// No group is committed while the value exists.
     pub(crate) fn hold(&self) -> MutexGuard<'_, Recorder> {
         self.recorder.lock()
+    }
+
+    /// Whether a group that is committed now would wait, because of [`Tables::hold`] or of another one.
+    pub(crate) fn is_held(&self) -> bool {
+        self.recorder.is_locked()
+    }
+
+    /// Whether so many files wait to be merged that the engine delays those who write.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.keyspaces.iter().any(|(_, keyspace)| keyspace.tree.l0_run_count() >= DELAYED_FROM_RUNS)
     }
 
     /// Syncs all groups while none is committed.
@@ -746,7 +778,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (database, options) = (folder.path().join("records"), EmbeddedOptions::default().of_lane(CACHED.lane()));
         Tables::make(&database, CACHED.lane(), &options).unwrap();
-        let tables = Tables::open(&database, CACHED.lane(), &options, None).unwrap();
+        let tables = Tables::check(&database, CACHED.lane(), None).unwrap().open(&options).unwrap();
         tables.commit([change(b"first")].into_iter(), &Moved::new(), true).unwrap();
         assert_eq!(read(&tables), ("first".into(), false));
         tables.commit([change(b"second")].into_iter(), &Moved::new(), true).unwrap();
@@ -759,6 +791,21 @@ mod tests {
         }
         let newest = tables.view().newest(Space::Rows(CACHED), b"key").unwrap();
         assert_eq!(newest, Some(value::encode_plain(b"second", None)));
+    }
+
+    #[test]
+    fn after_a_clean_end_the_next_start_knows_all_files_of_rows_and_need_not_write_their_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let (database, options) = (folder.path().join("records"), EmbeddedOptions::default().of_lane(CACHED.lane()));
+        Tables::make(&database, CACHED.lane(), &options).unwrap();
+        let tables = Tables::check(&database, CACHED.lane(), None).unwrap().open(&options).unwrap();
+        tables.commit([change(b"first")].into_iter(), &Moved::new(), true).unwrap();
+        tables.flush().unwrap();
+        drop(tables);
+        let found = opening::inspect(&database, Space::count(CACHED.lane()));
+        assert_eq!(found.problems().count(), 0);
+        assert_ne!(found.known, Known::default());
+        assert_eq!(Known::read(&opening::known_path(&database)), found.known);
     }
 
     #[test]

@@ -162,7 +162,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (database, options) = (folder.path().join(LANE.name()), EmbeddedOptions::default());
         Tables::make(&database, LANE, &options.of_lane(LANE)).unwrap();
-        let tables = Arc::new(Tables::open(&database, LANE, &options.of_lane(LANE), None).unwrap());
+        let checked = Tables::check(&database, LANE, None).unwrap();
+        let tables = Arc::new(checked.open(&options.of_lane(LANE)).unwrap());
         let room = Arc::new(Room::new(folder.path().to_path_buf(), 0));
         let writer = Writer::start(LANE, tables, room, clock, &options).unwrap();
         (folder, database, writer)

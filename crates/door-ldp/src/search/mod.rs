@@ -84,7 +84,11 @@ pub fn own_types(path: &ResourcePath, description: &[u8]) -> Vec<String> {
     // Only the lines about types are parsed: a description may have many others.
     let begin = format!("<{}> <{}> <", kept_iri(path), rdf::vocab::rdf::TYPE.as_str());
     let lines = description.split_inclusive(|byte| *byte == b'\n').filter(|line| line.starts_with(begin.as_bytes()));
-    let Ok(graph) = rdf::from_stored(&lines.flatten().copied().collect::<Vec<_>>()) else { return Vec::new() };
+    let lines: Vec<&[u8]> = lines.collect();
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    let Ok(graph) = rdf::from_stored(&lines.concat()) else { return Vec::new() };
     let class = |triple: &rdf::Triple| match (&triple.subject, &triple.object) {
         (NamedOrBlankNode::NamedNode(_), Term::NamedNode(class)) => Some(class.as_str().to_owned()),
         _ => None,

@@ -2,7 +2,7 @@
 use std::sync::mpsc;
 use std::thread::{self, ThreadId};
 
-use store::{Class, NewRow, SystemClock};
+use store::{Class, Measured, NewRow, SystemClock};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
@@ -93,6 +93,66 @@ async fn a_store_that_lets_syncs_wait_writes_on_the_thread_of_its_caller() {
         assert!(!is_written_here(Step::Put { table: TABLE, partition: "many".into(), rows }).await);
         store.close().await.unwrap();
     }
+}
+
+/// No group of a lane is committed, as during a cut, until the value is dropped or the time is over.
+fn held(store: &EmbeddedStore, lane: Lane) -> mpsc::Sender<()> {
+    let tables = store.database().unwrap().tables.of(lane).unwrap().clone();
+    let ((release, released), (hold, held)) = (mpsc::channel(), mpsc::channel());
+    thread::spawn(move || {
+        let _held = tables.hold();
+        hold.send(()).unwrap();
+        // It fails when the other end is dropped.
+        let _: Result<(), _> = released.recv_timeout(PATIENCE);
+    });
+    held.recv().unwrap();
+    release
+}
+
+/// Waits until lists of a lane wait for the committer or are in its hands, or until none do.
+async fn until_committer_has_lists(store: &EmbeddedStore, lane: Lane, has_some: bool) {
+    let label = ("lane", lane.name().to_owned());
+    let is_it =
+        |measure: &Measure| measure.family == "penates_store_writes_admitted_bytes" && measure.labels.contains(&label);
+    let has_lists = || {
+        let measure = store.measures().into_iter().find(is_it).unwrap();
+        matches!(measure.value, Measured::Gauge(bytes) if bytes > 0.0)
+    };
+    let begun = Instant::now();
+    while has_lists() != has_some {
+        assert!(begun.elapsed() < PATIENCE, "whether the committer has lists: still not {has_some}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn records_of_the_audit_are_written_on_the_thread_of_their_writer_if_they_wait_for_nothing() {
+    let (folder, asked) = (tempfile::tempdir().unwrap(), Arc::new(Asked::default()));
+    let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), asked.clone()).unwrap();
+    let is_written_here = async |class: Class, table: Table, sync_delay: Duration| {
+        let call = Call::new(class, Deadline::within(PATIENCE)).synced_within(sync_delay).having_read();
+        let list = Step::Put { table, partition: "key".into(), rows: vec![NewRow::new("", "value")] };
+        asked.0.lock().clear();
+        assert!(store.run(call, vec![list]).await.unwrap().is_applied());
+        asked.0.lock().iter().all(|asked| *asked == thread::current().id())
+    };
+    let late = Duration::from_secs(3_600);
+    let begun = Instant::now();
+    // Another thread may be about to wait for lists.
+    while !is_written_here(Class::Audit, Table::Audit, late).await {
+        assert!(begun.elapsed() < PATIENCE, "it is left to the other thread");
+    }
+    assert!(!is_written_here(Class::Audit, Table::Audit, Duration::ZERO).await, "it would wait for a sync");
+    assert!(!is_written_here(Class::Description, TABLE, late).await, "many may write at the same time");
+    until_committer_has_lists(&store, Table::Audit.lane(), false).await;
+    let held = held(&store, Table::Audit.lane());
+    let given_back = async {
+        until_committer_has_lists(&store, Table::Audit.lane(), true).await;
+        drop(held);
+    };
+    let (is_here, ()) = tokio::join!(is_written_here(Class::Audit, Table::Audit, late), given_back);
+    assert!(!is_here, "it would wait for the cut");
+    store.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -299,9 +299,13 @@ impl Identity {
 
 /// Files of rows that are known by their identity, by keyspace and id: a list beside the database.
 /// A file that is not in the list is read whole once and compared with the checksum in the engine's
-/// list.
+/// list. Those of the engine's own keyspace are small, and the engine deletes each keyspace whose
+/// name it does not find there. So they are never in the list, and are read whole at each start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known(BTreeMap<(u64, u64), Identity>);
+
+/// The engine's own keyspace.
+const NAMES_KEYSPACE: u64 = 0;
 
 const KNOWN_MAGIC: [u8; 8] = *b"PNTFIL\0\x01";
 
@@ -354,8 +358,8 @@ impl Known {
         Self(tables.filter_map(identity).collect())
     }
 
-    /// Checks that a file is the one that the list names, and adds it. `true`: the whole file was
-    /// read for that.
+    /// Checks that a file is the one that the list names, and adds it, if it is one that can be
+    /// known. `true`: the whole file was read for that.
     pub(crate) fn check(&self, checked: &mut Self, folder: &Path, space: u64, named: &Named) -> Result<bool, Problem> {
         let path = tables(folder).join(named.id.to_string());
         let identity = Identity::of(&path).map_err(|error| match error.kind() {
@@ -363,7 +367,8 @@ impl Known {
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => problem(&path, "is truncated or damaged"),
             _ => Problem::reading(&path, &error),
         })?;
-        let known = self.0.get(&(space, named.id));
+        let may_be_known = space != NAMES_KEYSPACE;
+        let known = self.0.get(&(space, named.id)).filter(|_| may_be_known);
         if known.is_some_and(|known| *known != identity) {
             return Err(problem(&path, "is not the file that the list names"));
         }
@@ -373,7 +378,9 @@ impl Known {
                 return Err(problem(&path, "is damaged, or not the file that the list names"));
             }
         }
-        checked.0.insert((space, named.id), identity);
+        if may_be_known {
+            checked.0.insert((space, named.id), identity);
+        }
         Ok(known.is_none())
     }
 }
@@ -387,5 +394,38 @@ fn checksum(path: &Path) -> io::Result<u128> {
             0 => return Ok(sum.digest128()),
             read => sum.update(&buffer[..read]),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use store::Lane;
+
+    use super::*;
+    use crate::opening::{inspect, known_path};
+    use crate::options::EmbeddedOptions;
+    use crate::space::Space;
+    use crate::tables::Tables;
+
+    #[test]
+    fn what_an_older_program_knew_of_the_engines_own_files_is_not_used_whatever_it_says() {
+        let (folder, lane) = (tempfile::tempdir().unwrap(), Lane::Records);
+        let (database, options) = (folder.path().join("records"), EmbeddedOptions::default().of_lane(lane));
+        Tables::make(&database, lane, &options).unwrap();
+        let own = keyspace(&database, NAMES_KEYSPACE);
+        let ids: Vec<u64> = List::current(&own).unwrap().tables().map(|named| named.id).collect();
+        assert!(!ids.is_empty());
+        for wrong in [None, Some(Identity { len: 1, meta: 2 })] {
+            let right = |id: u64| Identity::of(&tables(&own).join(id.to_string())).unwrap();
+            let entry = |id: &u64| ((NAMES_KEYSPACE, *id), wrong.unwrap_or_else(|| right(*id)));
+            let older = Known(ids.iter().map(entry).collect());
+            older.write(&known_path(&database)).unwrap();
+            assert_eq!(Known::read(&known_path(&database)), older);
+            let found = inspect(&database, Space::count(lane));
+            assert_eq!(found.problems().next().map(ToString::to_string), None);
+            assert!(found.known.0.keys().all(|(space, _)| *space != NAMES_KEYSPACE), "it is not passed on");
+        }
+        Tables::check(&database, lane, None).unwrap().open(&options).unwrap();
     }
 }

@@ -205,7 +205,7 @@ struct Batch {
 
 impl<P: FnMut(SalvageProgress)> Salvaging<'_, P> {
     fn lane(&mut self, lane: Lane, shadow: &Shadow, options: &EmbeddedOptions) -> StoreResult<()> {
-        let tables = Tables::open(&self.target.database(lane), lane, &options.of_lane(lane), None)?;
+        let tables = Tables::check(&self.target.database(lane), lane, None)?.open(&options.of_lane(lane))?;
         for table in lane.tables() {
             let loss = shadow.loss(table);
             match shadow.rows(table) {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 use crate::support::{copied, files, folder, options};
 use bytes::Bytes;
 use store::{
-    Call, Class, Deadline, NewRow, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table, ValueKind, envelope,
+    Call, Class, Deadline, Lane, NewRow, Scan, Step, Store, StoreError, StoreResult, SystemClock, Table, ValueKind,
+    envelope,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore, salvage};
 use tempfile::TempDir;
@@ -70,7 +72,12 @@ async fn rows(store: &EmbeddedStore, table: Table) -> Vec<u32> {
 
 /// The journals of text, oldest first.
 fn journals(folder: &Path) -> Vec<PathBuf> {
-    let names = fs::read_dir(folder.join("db/text")).unwrap().map(|entry| entry.unwrap().path());
+    journals_of(folder, "text")
+}
+
+/// The journals of a lane, oldest first.
+fn journals_of(folder: &Path, lane: &str) -> Vec<PathBuf> {
+    let names = fs::read_dir(folder.join("db").join(lane)).unwrap().map(|entry| entry.unwrap().path());
     let mut journals: Vec<_> = names.filter(|path| path.extension().is_some_and(|kind| kind == "jnl")).collect();
     journals.sort();
     journals
@@ -285,6 +292,22 @@ async fn missing_truncated_or_flipped_files_are_refused_and_named_and_salvage_co
         left.check(what, &objects);
         left.check(what, &children);
         Left::All.check(what, &audit);
+    }
+}
+
+/// Opening a lane cuts the torn end off its journal.
+#[tokio::test]
+async fn a_lane_that_is_refused_leaves_those_of_all_lanes_as_they_were() {
+    let died = died().await;
+    for lane in Lane::ALL.map(Lane::name) {
+        let damaged = copied(died.path());
+        for other in Lane::ALL.map(Lane::name).into_iter().filter(|other| *other != lane) {
+            let journal = journals_of(damaged.path(), other).pop().unwrap();
+            fs::OpenOptions::new().append(true).open(journal).unwrap().write_all(b"torn").unwrap();
+        }
+        let record = format!("{lane}.record");
+        fs::remove_file(damaged.path().join("db").join(&record)).unwrap();
+        assert_refused(&format!("the record of {lane} is gone"), damaged.path(), &record);
     }
 }
 
