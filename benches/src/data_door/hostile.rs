@@ -44,6 +44,10 @@ const GRAPHS: usize = 150;
 const GRAPH_BYTES: usize = 4 << 20;
 const BOMBERS: usize = 4;
 const UPDATES: usize = 200;
+const JOINERS: usize = 16;
+/// The graph that joins read, and how many values it has.
+const JOINED: &str = "/rest/joined";
+const JOINED_VALUES: usize = 900;
 const SPARQL_UPDATE: &str = "application/sparql-update";
 
 /// The requests of an attack.
@@ -58,6 +62,9 @@ enum Attack {
     /// Updates that expand to gigabytes by a long subject, repeatedly. Beside them, updates within
     /// all limits that take 60 MB each, 200 at once.
     Updates,
+    /// Updates of one graph whose `WHERE` finds all pairs of its values and holds them, which would
+    /// take 170 MB, on 16 connections, repeatedly.
+    Joins,
     /// JSON-LD with a list of 800,000 empty lists, repeatedly.
     Lists,
     /// Archives of everything that are requested and not read.
@@ -67,8 +74,16 @@ enum Attack {
 }
 
 impl Attack {
-    const ALL: [Self; 7] =
-        [Self::Forms, Self::Streams, Self::Bombs, Self::Updates, Self::Lists, Self::Archives, Self::Graphs];
+    const ALL: [Self; 8] = [
+        Self::Forms,
+        Self::Streams,
+        Self::Bombs,
+        Self::Updates,
+        Self::Joins,
+        Self::Lists,
+        Self::Archives,
+        Self::Graphs,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -76,6 +91,7 @@ impl Attack {
             Self::Streams => "32 streams of one connection",
             Self::Bombs => "prefix bombs",
             Self::Updates => "update bombs and 200 large updates",
+            Self::Joins => "costly updates",
             Self::Lists => "lists of lists",
             Self::Archives => "256 archives never read",
             Self::Graphs => "150 unfinished graphs",
@@ -90,11 +106,12 @@ impl Attack {
                 let _ = send_unfinished(address, path, media_type, bytes).await;
             }
         };
-        let again = |method: &'static str, media_type: &'static str, body: Arc<[u8]>| async move {
+        let repeat = |path: &'static str, method: &'static str, media_type: &'static str, body: Arc<[u8]>| async move {
             loop {
-                let _ = send(address, method, "/rest/", media_type, &body, true).await;
+                let _ = send(address, method, path, media_type, &body, true).await;
             }
         };
+        let again = |method, media_type, body| repeat("/rest/", method, media_type, body);
         match self {
             Self::Forms => (0..FORMS).for_each(|_| {
                 tasks.spawn(unfinished("/volumes", "application/x-www-form-urlencoded", FORM_BYTES));
@@ -120,6 +137,12 @@ impl Attack {
                 let bombers = std::iter::repeat_n(bomb, BOMBERS);
                 bombers.chain(std::iter::repeat_n(large, UPDATES)).for_each(|update| {
                     tasks.spawn(again("PATCH", SPARQL_UPDATE, update));
+                });
+            }
+            Self::Joins => {
+                let join: Arc<[u8]> = join().into();
+                (0..JOINERS).for_each(|_| {
+                    tasks.spawn(repeat(JOINED, "PATCH", SPARQL_UPDATE, join.clone()));
                 });
             }
             Self::Lists => {
@@ -159,6 +182,9 @@ fn once(bench: &Bench, name: &str, attacks: &[Attack], figures: &mut Figures) ->
     let duration = Duration::from_secs_f64(bench.settings.seconds);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let (answers, refused) = runtime.block_on(async {
+        let put = Request::put(JOINED).header("content-type", "text/turtle").body(joined())?;
+        let status = answered(server.http, put).await?;
+        ensure!((200..300).contains(&status), "the graph for joins: {status}");
         let mut tasks = JoinSet::new();
         attacks.iter().for_each(|attack| attack.begin(&mut tasks, server.http, &ids));
         serve_honest(&server, &first, duration).await
@@ -284,6 +310,20 @@ fn large_update() -> Vec<u8> {
     let prefix = format!("PREFIX a: <http://example.org/{}/>", "x".repeat(980));
     let objects: Vec<_> = (0..20_000).map(|number| format!("a:{number}")).collect();
     format!("{prefix} INSERT DATA {{ a:s a:p {} }}", objects.join(",")).into_bytes()
+}
+
+/// A graph with so many values, and one statement about itself.
+fn joined() -> String {
+    let values: Vec<_> = (0..JOINED_VALUES).map(|number| number.to_string()).collect();
+    format!("<> <http://example.org/p> {} ; <http://example.org/r> <> .", values.join(", "))
+}
+
+/// An update that finds all pairs of the values before the rest, with twelve more variables.
+fn join() -> Vec<u8> {
+    let steps = ('a'..'l').zip('b'..='l').map(|(one, next)| format!("?{one} <http://example.org/r> ?{next} . "));
+    let pairs = "<> <http://example.org/p> ?x . <> <http://example.org/p> ?y";
+    let pattern = format!("{pairs} . {}", steps.collect::<String>());
+    format!("INSERT {{ <> <http://example.org/q> 1 }} WHERE {{ {pattern} }}").into_bytes()
 }
 
 /// A list of lists. Its subject is named behind it, so that no statement of it is complete before.

@@ -1,5 +1,5 @@
-//! One budget for the memory that clients make the server use at once: bodies while they arrive,
-//! and the lists, plans and graphs made from them.
+//! One budget for the memory that clients make the server use at once: bodies while they arrive, the
+//! lists, plans and graphs made from them, and updates while they are computed.
 //!
 //! A request takes a share before it holds anything, and returns it together with what was made. A
 //! request without a share waits for one, for a limited time. A request that has a share and needs

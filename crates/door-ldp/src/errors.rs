@@ -9,7 +9,7 @@ use door_http::{BodyError, DigestError, Made, PreconditionFailed, Problem, Range
 use heads::{InvalidPath, ObjectsError, ResourcePath};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use rdf::ParseError;
-use rdf::update::UpdateError;
+use rdf::update::{HELD, UpdateError};
 use repository::ResourceError;
 use repository::UploadError;
 use search::SearchError;
@@ -127,7 +127,13 @@ pub enum LdpError {
     Line(String),
     /// An update that cannot be applied.
     #[error("{0}")]
-    Update(#[from] UpdateError),
+    Update(#[source] UpdateError),
+    /// An update that needs more memory than one may have.
+    #[error("too large: more than {limit} {HELD} (ldp.update_memory, and what one request gets of limits.memory)")]
+    UpdateMemory {
+        /// Bytes that it may have.
+        limit: usize,
+    },
     /// An update that is not UTF-8.
     #[error("the update is not in UTF-8")]
     UpdateNotUtf8,
@@ -300,7 +306,7 @@ impl LdpError {
             Self::PreconditionRequired => Reason::PRECONDITION_REQUIRED,
             Self::UnsupportedMediaType { .. } | Self::UnsupportedCoding(_) => Reason::UNSUPPORTED_MEDIA_TYPE,
             Self::NotAcceptable(_) | Self::AllVolumes => Reason::NOT_ACCEPTABLE,
-            Self::TooLarge { .. } => Reason::TOO_LARGE,
+            Self::TooLarge { .. } | Self::UpdateMemory { .. } => Reason::TOO_LARGE,
             Self::BodyBroken(_) => Reason::BODY_BROKEN,
             // No client reads it: it is given up when the client has left.
             Self::GivenUp | Self::Graph(ParseError::Cancelled) | Self::Update(UpdateError::Cancelled) => {
@@ -365,6 +371,7 @@ impl LdpError {
                 | Self::UnsupportedMediaType { .. }
                 | Self::Graph(_)
                 | Self::Update(_)
+                | Self::UpdateMemory { .. }
                 | Self::Model(_)
                 | Self::Resource(ResourceError::InGroup { .. } | ResourceError::TooManyGive(_))
                 | Self::NotOffered(_)
@@ -406,6 +413,16 @@ impl From<ObjectsError> for LdpError {
 impl From<Overloaded> for LdpError {
     fn from(error: Overloaded) -> Self {
         ObjectsError::from(error).into()
+    }
+}
+
+impl From<UpdateError> for LdpError {
+    fn from(error: UpdateError) -> Self {
+        match error {
+            UpdateError::NoRoom(why) => Overloaded(why).into(),
+            UpdateError::TooLarge { of: HELD, limit } => Self::UpdateMemory { limit },
+            error => Self::Update(error),
+        }
     }
 }
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::response::Response;
+use budget::{Memory, Overloaded, Share};
 use door_http::Held;
 use heads::actor;
-use rdf::update::Updated;
+use parking_lot::Mutex;
+use rdf::update::{Room, UpdateError, Updated};
 use rdf::vocab::ldp;
 use rdf::{Limits, Triple};
 use repository::Kind;
@@ -48,12 +50,13 @@ impl LdpRequest {
         if !said.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(SPARQL_UPDATE) {
             return Err(LdpError::UnsupportedMediaType { found: said.to_owned(), supported: SPARQL_UPDATE.to_owned() });
         }
-        let Held { bytes, mut share } = whole(body, &self, self.settings().rdf_bytes_max).await?;
+        let Held { bytes, share } = whole(body, &self, self.settings().rdf_bytes_max).await?;
+        let share = Arc::new(Mutex::new(share));
         let text = String::from_utf8(bytes.into()).map_err(|_| LdpError::UpdateNotUtf8)?;
         for _ in 0..TRIES_MAX {
             // While it waits for its turn it holds only its text. It reads the graph afterwards, so
             // that others have seldom changed that when it writes.
-            share.resize(text.len() as u64)?;
+            share.lock().resize(text.len() as u64)?;
             let update_turn = self.stop.turn(&self.door.updates, &self.party).await?;
             let resource = self.resource().await?;
             self.may_change(&resource)?;
@@ -62,14 +65,15 @@ impl LdpRequest {
             graph.extend(said.iter().cloned());
             let shown = map(graph, |iri| self.site.shown(iri));
             let (texts_bytes, before_bytes) = (TEXTS_AT_ONCE * text.len() as u64, bytes_of(&shown));
-            share.resize(texts_bytes + GRAPHS_AT_ONCE * before_bytes)?;
+            share.lock().resize(texts_bytes + GRAPHS_AT_ONCE * before_bytes)?;
+            let room = room(&self.library().memory, &share, before_bytes);
             let (text, base) = (text.clone(), self.site.base(self.path())?);
             let &LdpSettings { triples_max, update_bytes_max, held, .. } = self.settings();
             let limits = Limits { triples: triples_max, held_bytes: update_bytes_max, held, ..Limits::default() };
             let cancellation = self.stop.computing();
             let turns = (self.stop.turn(&self.door.evaluations, &self.party).await?, update_turn);
             let job = move || {
-                let updated = rdf::update::apply(&shown, &text, &base, &limits, &cancellation);
+                let updated = rdf::update::apply_within(&shown, &text, &base, &limits, &cancellation, &room);
                 // The turns go on until what the update built has a share.
                 (updated, turns)
             };
@@ -77,7 +81,7 @@ impl LdpRequest {
             let (updated, turns) = done.map_err(|error| LdpError::Internal(error.to_string()))?;
             let Updated { graph, removals } = updated?;
             let graphs_bytes = GRAPHS_AT_ONCE * (before_bytes + bytes_of(&graph));
-            share.resize(texts_bytes + graphs_bytes + bytes_of_removals(&removals))?;
+            share.lock().resize(texts_bytes + graphs_bytes + bytes_of_removals(&removals))?;
             drop(turns);
             let updated = map(graph, |iri| self.site.kept(iri));
             let removals: Vec<_> =
@@ -107,4 +111,17 @@ impl LdpRequest {
         }
         Err(changes_all_the_time(self.path()))
     }
+}
+
+/// The memory that an update takes while it is computed, as a part of its share, which counts the copy
+/// of its graph already. The share grows at once or not at all: an update that waited would keep from
+/// others what it holds, and its turn.
+fn room(memory: &Memory, share: &Arc<Mutex<Share>>, copy_bytes: u64) -> Room {
+    let (share, least_bytes) = (share.clone(), share.lock().bytes());
+    let besides_bytes = least_bytes.saturating_sub(copy_bytes);
+    let max_bytes = memory.request_bytes_max().saturating_sub(besides_bytes);
+    Room::new(usize::try_from(max_bytes).unwrap_or(usize::MAX), move |bytes| {
+        let all_bytes = besides_bytes.saturating_add(bytes as u64).max(least_bytes);
+        share.lock().resize(all_bytes).map_err(|Overloaded(why)| UpdateError::NoRoom(why))
+    })
 }

@@ -56,7 +56,8 @@ pub struct LdpSettings {
     pub rdf_bytes_max: usize,
     /// Most statements of a graph in a request.
     pub triples_max: usize,
-    /// Most bytes that an update may hold while it is computed, as far as `held` knows.
+    /// Most bytes that an update may hold while it is computed, as far as `held` knows. It gets no more
+    /// than one request may have of the budget of memory, its text and graphs included.
     pub update_bytes_max: usize,
     /// Returns the bytes that the calling thread holds; see [`Limits::held`]. Without it, the memory
     /// of updates is only estimated.

@@ -9,6 +9,8 @@ mod archives;
 mod binaries;
 #[path = "door/changing.rs"]
 mod changing;
+#[path = "door/computing.rs"]
+mod computing;
 #[path = "door/containers.rs"]
 mod containers;
 #[path = "door/deleting.rs"]

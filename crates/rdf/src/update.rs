@@ -11,6 +11,7 @@
 //!
 //! Then its evaluation is metered. It can be stopped wherever it reads, copies or compares a term
 //! (`view.rs`) and at gates in its pattern, and is if it was cancelled or uses too much (`meter.rs`).
+//! `room.rs` asks for the memory of all this.
 
 mod bounds;
 mod canonical;
@@ -18,6 +19,7 @@ mod cost;
 mod meter;
 mod regex;
 mod removal;
+mod room;
 mod source;
 mod terminals;
 mod view;
@@ -39,6 +41,7 @@ use canonical::Canonical;
 use cost::Templates;
 use meter::{Gate, Meter, stoppable};
 pub use removal::Removal;
+pub use room::{HELD, Room};
 use view::View;
 
 /// Stack of the thread that evaluates patterns, in bytes. It is reserved, and used only if needed.
@@ -75,6 +78,9 @@ pub enum UpdateError {
         /// Why not.
         why: String,
     },
+    /// There is too little memory for it now. Later there may be more.
+    #[error("{0}")]
+    NoRoom(String),
     /// It was cancelled.
     #[error("the update was cancelled")]
     Cancelled,
@@ -136,18 +142,34 @@ pub fn apply(
     limits: &Limits,
     cancellation: &Cancellation,
 ) -> Result<Updated, UpdateError> {
+    apply_within(graph, update, base, limits, cancellation, &Room::default())
+}
+
+/// The same, with memory that the caller gives.
+///
+/// # Errors
+/// [`UpdateError`].
+pub fn apply_within(
+    graph: &Graph,
+    update: &str,
+    base: &Iri,
+    limits: &Limits,
+    cancellation: &Cancellation,
+    room: &Room,
+) -> Result<Updated, UpdateError> {
     if update.len() > limits.body_bytes {
         return Err(UpdateError::TooLarge { of: "bytes", limit: limits.body_bytes });
     }
-    let update = Canonical::of(update, base, limits)?;
+    let update = Canonical::of(update, base, limits, room)?;
     cancellation.check()?;
     if !update.has_where {
-        return apply_here(graph, update, base, limits, cancellation);
+        return apply_here(graph, update, base, limits, cancellation, room);
     }
     // The evaluator needs up to 40 KiB of stack per operator of a pattern.
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("sparql-update".to_owned()).stack_size(STACK_BYTES);
-        let evaluation = thread.spawn_scoped(scope, move || apply_here(graph, update, base, limits, cancellation));
+        let evaluate = move || apply_here(graph, update, base, limits, cancellation, room);
+        let evaluation = thread.spawn_scoped(scope, evaluate);
         let failed = |what: &str| UpdateError::Evaluation(format!("the update could not be evaluated: {what}"));
         match evaluation.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(result)) => result,
@@ -163,8 +185,9 @@ fn apply_here(
     base: &Iri,
     limits: &Limits,
     cancellation: &Cancellation,
+    room: &Room,
 ) -> Result<Updated, UpdateError> {
-    let meter = Arc::new(Meter::new(limits, cancellation));
+    let meter = Arc::new(Meter::new(limits, cancellation, room, update.bytes()));
     let operations = update.parsed()?;
     let mut graph = graph.clone();
     let mut removals = Vec::new();

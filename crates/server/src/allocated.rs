@@ -10,7 +10,8 @@ use tikv_jemalloc_ctl::thread::{allocatedp, deallocatedp};
 /// of the second too low. Of an update, one thread allocates everything while it is computed, and
 /// nothing of that is freed elsewhere before its end. So the number is never too high, and no update
 /// is refused for what it does not hold. The thread frees the text of the update, which another one
-/// allocated. So the number can be too low by that: at most 64 MiB, with all names written out.
+/// allocated. So the number can be too low by that: at most 64 MiB, with all names written out. In the
+/// budget of memory it is counted apart (`rdf/src/update/meter.rs`).
 pub(crate) fn held() -> Option<fn() -> i64> {
     let held: fn() -> i64 = held_bytes;
     // Every thread has allocated something before it comes here.

@@ -80,6 +80,10 @@ async fn serve_app(
     if let Some((_, keys)) = app.config().allow_more_than(memory)? {
         tracing::warn!(memory, keys, "limits.memory is so small that requests have to be smaller than settings say");
     }
+    if let Some(update_memory) = app.config().update_memory_beyond(memory) {
+        let most = budget::Memory::largest_request(memory);
+        tracing::warn!(update_memory, most, "ldp.update_memory is more than one request gets of limits.memory");
+    }
     let _upkeep = telemetry::keep_up(app.metrics());
     let exporting = Exporting::start(&app.config().telemetry, app.watched())?;
     let given = Given::by_the_service_manager()?;

@@ -69,6 +69,8 @@ async fn only_a_container_can_have_children() {
     assert_eq!(posted.status, StatusCode::METHOD_NOT_ALLOWED);
     assert!(!posted.header("allow").unwrap().contains("POST"));
     assert_eq!(fixture.put("/rest/source/child", "").answer().await.status, StatusCode::CONFLICT);
+    let bytes = fixture.put("/rest/source/child", "").of_class("NonRDFSource").answer().await;
+    assert_eq!(bytes.status, StatusCode::CONFLICT);
     assert_eq!(fixture.get("/rest/source/child").await.status, StatusCode::NOT_FOUND);
 }
 

@@ -4,6 +4,7 @@
 mod archives;
 mod binaries;
 mod changing;
+mod computing;
 mod containers;
 mod deleting;
 mod elsewhere;

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use budget::{Memory, Party};
 use door_ldp::LdpSettings;
 use heads::{HistoryTrees, Keep, LibraryOptions};
 use http::{Method, StatusCode};
@@ -116,6 +117,7 @@ async fn an_update_that_holds_more_than_it_may_is_413_and_changes_nothing() {
                 assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE, "{update}");
                 let detail = answer.detail();
                 assert!(detail.contains("more than 500000 bytes held while it is evaluated"), "{detail}");
+                assert!(detail.contains("ldp.update_memory") && detail.contains("limits.memory"), "{detail}");
             } else {
                 assert_eq!(answer.status, StatusCode::NO_CONTENT, "{update}: {}", answer.text());
             }
@@ -215,8 +217,10 @@ async fn an_update_that_could_cost_too_much_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_that_makes_more_than_there_is_memory_for_is_refused_for_now() {
-    let fixture = fixture_keeping(LibraryOptions { memory_bytes: 4 << 20, ..LibraryOptions::default() }).await;
+async fn an_update_that_makes_more_than_there_is_memory_for_is_refused_for_good_or_for_now() {
+    const MEMORY_BYTES: u64 = 4 << 20;
+    let fixture = fixture_keeping(LibraryOptions { memory_bytes: MEMORY_BYTES, ..LibraryOptions::default() }).await;
+    let memory = &fixture.library.memory;
     fixture.put("/rest/a", "").answer().await;
     let before = fixture.get("/rest/a").await.etag();
     let patch = |change: &str, objects: usize| {
@@ -229,12 +233,20 @@ async fn an_update_that_makes_more_than_there_is_memory_for_is_refused_for_now()
     };
     for change in ["INSERT", "DELETE"] {
         let refused = patch(change, 2_000).await;
+        assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE, "{change}: {}", refused.text());
+        assert_eq!(memory.taken_bytes(), 0, "{change}");
+    }
+    let others_bytes = Memory::largest_share(MEMORY_BYTES) - (600 << 10);
+    let others = memory.try_reserve(&Party::Local, others_bytes).unwrap();
+    for change in ["INSERT", "DELETE"] {
+        let refused = patch(change, 200).await;
         assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE, "{change}: {}", refused.text());
-        assert_eq!(fixture.library.memory.taken_bytes(), 0, "{change}");
+        assert_eq!(memory.taken_bytes(), others_bytes, "{change}");
     }
     assert_eq!(fixture.get("/rest/a").await.etag(), before);
-    let smaller = patch("INSERT", 100).await;
-    assert_eq!(smaller.status, StatusCode::NO_CONTENT, "{}", smaller.text());
+    drop(others);
+    let later = patch("INSERT", 200).await;
+    assert_eq!(later.status, StatusCode::NO_CONTENT, "{}", later.text());
 }
 
 const TITLED: &str = "<> <http://purl.org/dc/terms/title> \"t\" .";

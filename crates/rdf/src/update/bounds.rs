@@ -150,6 +150,11 @@ impl<'a> Bounds<'a> {
         self.has_where
     }
 
+    /// Bytes of memory of the parser and of what it makes of all terminals so far, at most.
+    pub(super) fn all_bytes(&self) -> usize {
+        self.all_bytes
+    }
+
     /// What the next terminal depends on.
     pub(super) fn place(&self) -> Place {
         let is_value = match self.before {
@@ -377,12 +382,13 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::Iri;
+    use crate::update::Room;
     use crate::update::canonical::Canonical;
 
     /// Whether an update has a pattern, if it is within these limits.
     fn check_within(update: &str, limits: &Limits) -> Result<bool, UpdateError> {
         let base = Iri::parse("http://a/".to_owned()).unwrap();
-        Ok(Canonical::of(update, &base, limits)?.has_where)
+        Ok(Canonical::of(update, &base, limits, &Room::default())?.has_where)
     }
 
     fn check(update: &str) -> Result<bool, UpdateError> {

@@ -25,10 +25,10 @@ use oxrdf::NamedNodeRef;
 use oxrdf::vocab::xsd;
 use spargebra::{GraphUpdateOperation, SparqlParser, SparqlSyntaxError};
 
-use super::UpdateError;
 use super::bounds::{Bounds, ends_path};
 use super::source::Source;
 use super::terminals::{Kind, Terminals};
+use super::{Room, UpdateError};
 use crate::Iri;
 use crate::parse::Limits;
 
@@ -44,11 +44,11 @@ pub(super) struct Canonical<'a> {
 }
 
 impl<'a> Canonical<'a> {
-    /// Reads a text, with names relative to `base`.
+    /// Reads a text, with names relative to `base`. Takes room for it, and for what is parsed of it.
     ///
     /// # Errors
-    /// If it is not made of terminals, uses what is not supported, or is beyond a bound.
-    pub(super) fn of(update: &'a str, base: &Iri, limits: &Limits) -> Result<Self, UpdateError> {
+    /// If it is not made of terminals, uses what is not supported, is beyond a bound, or finds no room.
+    pub(super) fn of(update: &'a str, base: &Iri, limits: &Limits, room: &Room) -> Result<Self, UpdateError> {
         let source = Source::new(update);
         let (mut text, mut places) = (String::new(), Vec::new());
         let has_where = {
@@ -73,11 +73,18 @@ impl<'a> Canonical<'a> {
                 } else {
                     text.push_str(&terminal.text);
                 }
+                let read_bytes = bytes_of(&source, text.capacity(), places.capacity());
+                room.hold(read_bytes.saturating_add(bounds.all_bytes()))?;
                 before = Some(terminal.kind);
             }
             bounds.has_where()
         };
         Ok(Self { source, text, places, has_where })
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        bytes_of(&self.source, self.text.capacity(), self.places.capacity())
     }
 
     /// Parses it. It is dropped then: what is parsed takes as much memory again, and the graph too.
@@ -112,6 +119,11 @@ impl<'a> Canonical<'a> {
     }
 }
 
+/// Bytes of memory of a text with so many bytes and places.
+fn bytes_of(source: &Source<'_>, text_bytes: usize, places: usize) -> usize {
+    source.bytes() + text_bytes + places * size_of::<(usize, usize)>()
+}
+
 /// Whether a space is between two kinds of terminals.
 fn has_space(before: Kind, kind: Kind) -> bool {
     !(matches!(before, Kind::Word(_)) && kind == Kind::Sign("("))
@@ -140,7 +152,7 @@ mod tests {
     }
 
     fn canonical(update: &str) -> Result<String, UpdateError> {
-        Ok(Canonical::of(update, &base(), &Limits::default())?.text)
+        Ok(Canonical::of(update, &base(), &Limits::default(), &Room::default())?.text)
     }
 
     /// The algebra of operations, with the random names of the parser numbered.
@@ -166,7 +178,7 @@ mod tests {
     }
 
     fn read(update: &str) -> Result<String, UpdateError> {
-        Ok(algebra(&Canonical::of(update, &base(), &Limits::default())?.parsed()?))
+        Ok(algebra(&Canonical::of(update, &base(), &Limits::default(), &Room::default())?.parsed()?))
     }
 
     #[test]
@@ -270,7 +282,7 @@ mod tests {
             ("INSERT {} WHERE { ?s ?p + 1 }", 1, 25),
             ("INSERT {} WHERE { FILTER(?abcdefghijklmnop < 2 < 3) }", 1, 48),
         ] {
-            match Canonical::of(update, &base(), &Limits::default()).and_then(|update| update.parsed()) {
+            match read(update) {
                 Err(UpdateError::Syntax { location: Some(location), .. }) => {
                     assert_eq!((location.line, location.column), (line, column), "{update}");
                 }

@@ -15,7 +15,8 @@ use oxrdf::{Literal, NamedNode, Term};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::regex::{ALL_MATCHES, MATCH};
-use super::{Cancellation, UpdateError, too_much};
+use super::room::HELD;
+use super::{Cancellation, Room, UpdateError, too_much};
 use crate::parse::Limits;
 
 #[cfg(panic = "abort")]
@@ -59,6 +60,9 @@ pub(super) fn stoppable<T>(evaluation: impl FnOnce() -> Result<T, UpdateError>) 
 pub(super) struct Meter {
     limits: Limits,
     cancellation: Cancellation,
+    room: Room,
+    /// Bytes that the update held before. This thread frees them, whoever allocated them.
+    read_bytes: usize,
     /// Processor time of the thread before.
     cpu_before: Duration,
     /// Bytes that the thread held before.
@@ -73,11 +77,13 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// A meter of an update on this thread, from now on.
-    pub(super) fn new(limits: &Limits, cancellation: &Cancellation) -> Self {
+    /// A meter of an update on this thread, from now on. So many bytes of it were read before.
+    pub(super) fn new(limits: &Limits, cancellation: &Cancellation, room: &Room, read_bytes: usize) -> Self {
         Self {
             limits: *limits,
             cancellation: cancellation.clone(),
+            room: room.clone(),
+            read_bytes,
             cpu_before: cpu_time(),
             held_before: limits.held.map_or(0, |held| held()),
             work: AtomicUsize::new(0),
@@ -95,7 +101,7 @@ impl Meter {
     /// Whether the update may go on.
     ///
     /// # Errors
-    /// If it was cancelled, or used more time or memory than allowed.
+    /// If it was cancelled, used more time or memory than allowed, or finds no memory.
     pub(super) fn check(&self) -> Result<(), UpdateError> {
         self.cancellation.check()?;
         let Limits { cpu, held_bytes, held, .. } = self.limits;
@@ -105,9 +111,10 @@ impl Meter {
         }
         let more = held.map_or(0, |held| held().saturating_sub(self.held_before));
         if more > i64::try_from(held_bytes).unwrap_or(i64::MAX) {
-            return Err(UpdateError::TooLarge { of: "bytes held while it is evaluated", limit: held_bytes });
+            return Err(UpdateError::TooLarge { of: HELD, limit: held_bytes });
         }
-        Ok(())
+        let all = more.saturating_add(i64::try_from(self.read_bytes).unwrap_or(i64::MAX));
+        self.room.hold(usize::try_from(all).unwrap_or(0))
     }
 
     /// Counts units of work, and stops the evaluation if it may not go on.
@@ -232,7 +239,8 @@ mod tests {
 
     /// Whether texts pass a gate one after the other.
     fn passes(guard: Guard, texts: &[[Term; 1]]) -> Result<(), UpdateError> {
-        let meter = Meter::new(&Limits { expanded_bytes: 1_000, ..Limits::default() }, &Cancellation::default());
+        let limits = Limits { expanded_bytes: 1_000, ..Limits::default() };
+        let meter = Meter::new(&limits, &Cancellation::default(), &Room::default(), 0);
         stoppable(|| {
             texts.iter().for_each(|text| assert_eq!(guard.pass(&meter, text).as_ref(), text.first()));
             Ok(())
@@ -257,7 +265,7 @@ mod tests {
     #[test]
     fn time_and_memory_are_looked_at_after_some_work() {
         let stopped = |limits: Limits, units: usize| {
-            let meter = Meter::new(&limits, &Cancellation::default());
+            let meter = Meter::new(&limits, &Cancellation::default(), &Room::default(), 0);
             stoppable(|| {
                 (0..units).for_each(|_| meter.work(1));
                 Ok(())

@@ -58,6 +58,15 @@ impl<'a> Source<'a> {
         &self.text
     }
 
+    /// Bytes of memory besides the original.
+    pub(super) fn bytes(&self) -> usize {
+        let text_bytes = match &self.text {
+            Cow::Owned(text) => text.capacity(),
+            Cow::Borrowed(_) => 0,
+        };
+        text_bytes + self.escapes.capacity() * size_of::<(usize, usize)>()
+    }
+
     /// An error at a byte of the text. Its place is that in the original.
     pub(super) fn error(&self, at: usize, message: impl Into<String>) -> UpdateError {
         let before = self.escapes.partition_point(|(end, _)| *end <= at);

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use crate::parse::Limits;
     use crate::update::meter::stoppable;
-    use crate::update::{Cancellation, UpdateError};
+    use crate::update::{Cancellation, Room, UpdateError};
 
     fn name(name: &str) -> NamedNode {
         NamedNode::new_unchecked(format!("http://a/{name}"))
@@ -188,7 +188,8 @@ mod tests {
     /// Statements of one property, with numbers as values.
     fn view(statements: usize, limits: &Limits, stop: &Cancellation) -> View {
         let one = |n: usize| Triple::new(name(&format!("s{n}")), name("p"), Literal::from(n.to_string()));
-        View::new(&(0..statements).map(one).collect(), &Arc::new(Meter::new(limits, stop)))
+        let meter = Meter::new(limits, stop, &Room::default(), 0);
+        View::new(&(0..statements).map(one).collect(), &Arc::new(meter))
     }
 
     /// What stops the evaluation of a `WHERE`, in which `<http://a/cancel>` cancels it, and how often

@@ -1,10 +1,11 @@
 //! Expensive updates are refused before they begin, or stopped, or can be cancelled.
 
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rdf::update::{Cancellation, UpdateError, apply};
+use rdf::update::{Cancellation, Room, UpdateError, apply, apply_within};
 use rdf::{Graph, Iri, Limits, Syntax};
 
 fn base() -> Iri {
@@ -385,6 +386,69 @@ fn memory_is_looked_at_wherever_an_update_works() {
         assert_eq!(error, "too large: more than 5 bytes held while it is evaluated", "{template}: {pattern:.60}");
     }
     assert_eq!(applied("?a <q> ?x", "?a <p> ?x"), Ok(400));
+}
+
+/// Room up to so many bytes, and the most that was taken of it so far. Beyond it there is none for now.
+fn room_up_to(bytes: usize) -> (Room, Arc<AtomicUsize>) {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let most = taken.clone();
+    let give = move |wanted: usize| {
+        if wanted > bytes {
+            return Err(UpdateError::NoRoom("no room".to_owned()));
+        }
+        most.fetch_max(wanted, Ordering::Relaxed);
+        Ok(())
+    };
+    (Room::new(usize::MAX, give), taken)
+}
+
+#[test]
+fn an_update_takes_room_for_what_it_holds_and_ends_where_there_is_none() {
+    static HELD: AtomicI64 = AtomicI64::new(0);
+    // Each look finds a mebibyte more.
+    let held: fn() -> i64 = || HELD.fetch_add(1 << 20, Ordering::Relaxed);
+    let limits = Limits { held: Some(held), ..Limits::default() };
+    let before = numbers(200);
+    let applied = |pattern: &str, room: &Room| {
+        let update = format!("INSERT {{ <> <q> 1 }} WHERE {{ {pattern} }}");
+        let outcome = apply_within(&before, &update, &base(), &limits, &Cancellation::default(), room);
+        outcome.map(|updated| updated.graph.len())
+    };
+    let pairs = "?a <p> ?x . ?b <p> ?y";
+    for pattern in [
+        pairs.to_owned(),
+        // The evaluator takes errors in these for a solution, or for none.
+        format!("FILTER EXISTS {{ {pairs} FILTER(?x = 'no') }}"),
+        format!("<s1> <p> ?n MINUS {{ SELECT DISTINCT ?a {{ {pairs} FILTER(?x + ?y = 'no') }} }}"),
+    ] {
+        let (room, taken) = room_up_to(4 << 20);
+        assert_eq!(applied(&pattern, &room), Err(UpdateError::NoRoom("no room".to_owned())), "{pattern}");
+        assert_eq!(taken.load(Ordering::Relaxed), 4 << 20, "{pattern}");
+        let error = applied(&pattern, &Room::new(3 << 20, |_| Ok(()))).unwrap_err().to_string();
+        assert_eq!(error, "too large: more than 3145728 bytes held while it is evaluated", "{pattern}");
+    }
+    let (room, taken) = room_up_to(usize::MAX);
+    assert_eq!(applied("?a <p> ?x", &room), Ok(201));
+    assert!(taken.load(Ordering::Relaxed) > 1 << 20);
+}
+
+#[test]
+fn an_update_takes_room_for_what_it_is_written_out_to_before_it_is_parsed() {
+    let objects: Vec<_> = (0..4_000).map(|n| format!("a:{n}")).collect();
+    let prefix = format!("PREFIX a: <http://a/{}/>", "x".repeat(980));
+    let update = format!("{prefix} INSERT DATA {{ <> <p> {} }}", objects.join(","));
+    assert!(update.len() < 32 << 10);
+    let applied = |room: &Room| {
+        let outcome = apply_within(&Graph::new(), &update, &base(), &Limits::default(), &Cancellation::default(), room);
+        outcome.map(|updated| updated.graph.len())
+    };
+    // The names are four million bytes once they are written out, and more when they are parsed.
+    let (room, taken) = room_up_to(usize::MAX);
+    assert_eq!(applied(&room), Ok(4_000));
+    assert!(taken.load(Ordering::Relaxed) > 8_000_000, "{taken:?}");
+    let (room, taken) = room_up_to(4 << 20);
+    assert_eq!(applied(&room), Err(UpdateError::NoRoom("no room".to_owned())));
+    assert_eq!(taken.load(Ordering::Relaxed), 4 << 20);
 }
 
 /// Rows without a value.

@@ -158,6 +158,12 @@ impl Config {
         Ok(bytes.into_iter().max().map(|largest| (largest, keys.join(", "))))
     }
 
+    /// The bytes of `ldp.update_memory`, if that is more than one request gets of a `limits.memory` of so
+    /// many bytes: an update gets no more than that either.
+    pub(crate) fn update_memory_beyond(&self, memory_bytes: u64) -> Option<u64> {
+        self.ldp.update_memory.filter(|bytes| *bytes > budget::Memory::largest_request(memory_bytes))
+    }
+
     /// The server's names.
     pub(crate) fn hosts(&self) -> Result<Hosts, ConfigError> {
         Hosts::of(&self.http.hosts, &self.ldp.origin).map_err(|error| refused(format!("http.hosts: {error}")))
@@ -302,6 +308,18 @@ mod tests {
         assert!(refused.contains("ldp.update_memory is at least 1MiB"), "{refused}");
         let mut config = Config::default();
         config.ldp.update_memory = Some(1 << 20);
+        config.check().unwrap();
+    }
+
+    #[test]
+    fn more_memory_for_an_update_than_one_request_gets_is_found_out() {
+        let mut config = Config::default();
+        let beyond = |config: &Config| config.update_memory_beyond(512 << 20);
+        assert_eq!(beyond(&config), None);
+        config.ldp.update_memory = Some(224 << 20);
+        assert_eq!(beyond(&config), None);
+        config.ldp.update_memory = Some(225 << 20);
+        assert_eq!(beyond(&config), Some(225 << 20));
         config.check().unwrap();
     }
 

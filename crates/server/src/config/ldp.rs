@@ -3,7 +3,6 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use budget::{part_of_memory, usable_memory};
 use documented::DocumentedFields;
 use door_ldp::{ExternalPrefix, LdpSettings, SearchSettings};
 use heads::LibraryOptions;
@@ -28,11 +27,6 @@ const TRANSACTION_TIMEOUTS: RangeInclusive<Duration> = Duration::from_secs(1)..=
 
 /// Less would refuse small updates of small graphs.
 const UPDATE_MEMORY_MIN: u64 = 1 << 20;
-
-/// `ldp.update_memory` by itself: at most one part in so many of the memory, because each processor
-/// may compute an update, and at least so many bytes.
-const UPDATE_MEMORY_ONE_OF: u64 = 16;
-const UPDATE_MEMORY_AUTO_MIN: u64 = 16 << 20;
 
 /// `[ldp]`
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
@@ -60,9 +54,9 @@ pub struct LdpConfig {
     pub rdf_max: u64,
     /// Most statements of a graph.
     pub triples_max: usize,
-    /// Most memory that an update may take while it is computed, `1MiB` or more; `auto`: 512 MiB, but
-    /// at most a sixteenth of the memory (of the machine, or of its control group) and at least
-    /// 16 MiB. An update with a `WHERE` takes about 1 KiB for each statement of its graph.
+    /// Most memory that an update may take while it is computed, `1MiB` or more; `auto`: as much as
+    /// one request gets of `limits.memory`, which counts it (seven sixteenths, its text and graphs
+    /// included). An update with a `WHERE` takes about 1 KiB for each statement of its graph.
     #[serde(with = "text::size_or_auto")]
     pub update_memory: Option<u64>,
     /// Most bytes of a content; 0: no limit.
@@ -86,18 +80,11 @@ pub struct LdpConfig {
 }
 
 impl LdpConfig {
-    /// The bytes of `ldp.update_memory` in a process that may use so much memory (`None`: nobody
-    /// knows).
-    pub(crate) fn update_memory_bytes(&self, usable: Option<u64>) -> u64 {
-        let usual = LdpSettings::default().update_bytes_max as u64;
-        let auto = || part_of_memory(usable, UPDATE_MEMORY_ONE_OF, usual, UPDATE_MEMORY_AUTO_MIN);
-        self.update_memory.unwrap_or_else(auto)
-    }
-
     /// What the door needs to know.
     pub(crate) fn settings(&self, base_path: &str) -> Result<LdpSettings, ConfigError> {
         let external = self.external.iter().map(|prefix| ExternalPrefix::parse(prefix));
         let invalid = |error: door_ldp::InvalidPrefix| refused(format!("ldp.external: {error}"));
+        let at_most = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         Ok(LdpSettings {
             external: external.collect::<Result<_, _>>().map_err(invalid)?,
             mount: base_path.trim_end_matches('/').to_owned(),
@@ -111,9 +98,9 @@ impl LdpConfig {
             deleted_versions: self.deleted_versions,
             delete_versions: self.delete_versions,
             receive_versions: self.receive_versions,
-            rdf_bytes_max: usize::try_from(self.rdf_max).unwrap_or(usize::MAX),
+            rdf_bytes_max: at_most(self.rdf_max),
             triples_max: self.triples_max,
-            update_bytes_max: usize::try_from(self.update_memory_bytes(usable_memory())).unwrap_or(usize::MAX),
+            update_bytes_max: self.update_memory.map_or(usize::MAX, at_most),
             held: None,
             binary_bytes_max: self.binary_max,
             search: SearchSettings::default(),

@@ -55,10 +55,10 @@ pub struct LimitsConfig {
     /// a day; 0: any.
     #[serde(with = "text::size")]
     pub bytes_per_day: u64,
-    /// Memory that clients together may take with bodies, lists of ids, plans and graphs; `auto`:
-    /// 512 MiB, but at most a quarter of the memory (of the machine, or of its control group) and at
-    /// least 32 MiB. A request that finds too little waits a while and is then asked to retry. No
-    /// token and no address holds more of it than is still free.
+    /// Memory that clients together may take with bodies, lists of ids, plans and graphs, and with
+    /// updates while they are computed; `auto`: 512 MiB, but at most a quarter of the memory (of the
+    /// machine, or of its control group) and at least 32 MiB. A request that finds too little waits a
+    /// while and is then asked to retry. No token and no address holds more of it than is still free.
     #[serde(with = "text::size_or_auto")]
     pub memory: Option<u64>,
     /// How long a client may take nothing of a response before the response ends.
@@ -130,8 +130,6 @@ mod tests {
     const LANES: u64 = 3;
     /// Memtables of a table that is written fast (`store.memtable`).
     const MEMTABLES: u64 = 5;
-    /// Each of them computes an update.
-    const PROCESSORS: u64 = 2;
 
     #[test]
     fn memory_by_itself_is_a_part_of_what_there_is_and_a_number_is_that_number() {
@@ -164,15 +162,6 @@ mod tests {
         config.check().unwrap();
     }
 
-    #[test]
-    fn an_update_gets_a_part_of_the_memory_for_each_processor() {
-        let auto = Config::default().ldp;
-        let of = |usable| auto.update_memory_bytes(usable);
-        assert_eq!([None, Some(64 << 30), Some(8 << 30)].map(of), [512 * MIB; 3]);
-        assert_eq!([Some(2 << 30), Some(512 * MIB)].map(of), [128 * MIB, 32 * MIB]);
-        assert_eq!([Some(100_000_000), Some(0)].map(of), [16 * MIB; 2]);
-    }
-
     /// All budgets of a server with so much memory, if clients fill them at the same time.
     fn all_at_once(usable: u64) -> u64 {
         let (config, usable) = (Config::default(), Some(usable));
@@ -191,7 +180,6 @@ mod tests {
             + memtables
             + LANES * engine.max_queued_bytes as u64
             + config.data.read_ahead
-            + PROCESSORS * config.ldp.update_memory_bytes(usable)
     }
 
     #[test]

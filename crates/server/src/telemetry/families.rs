@@ -140,7 +140,7 @@ const FAMILIES: &[Family] = &[
     family(DROPPED_LINES, Counter, One, "Lines of the log that were dropped: not read, or not written"),
     family(OTLP_FAILED, Counter, Each(&[SIGNALS]), "Messages that the collector did not take, by signal"),
     family(CERTIFICATE_ENDS, Gauge, Scraped, "When the server's certificate of TLS expires, in seconds since 1970"),
-    family(MEMORY, Gauge, Scraped, "Memory of clients' bodies, lists, plans and graphs"),
+    family(MEMORY, Gauge, Scraped, "Memory of clients' bodies, lists, plans, graphs and updates"),
     family(MEMORY_LIMIT, Gauge, Scraped, "The most that this memory may be (limits.memory)"),
     family(BULK, Gauge, Scraped, "Bulk requests that are streaming"),
     family(TURNS_TAKEN, Gauge, Scraped, "Steps of bulk requests at work"),
