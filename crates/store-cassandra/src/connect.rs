@@ -273,8 +273,20 @@ impl Connected {
     }
 
     pub(crate) async fn first_text(&self, text: &str, level: Consistency) -> StoreResult<Option<String>> {
-        let answer = self.session.query_unpaged(self.statement(text, level), ()).await;
-        let rows = readable(answer.map_err(|error| Failure::from(error).of_read())?.into_rows_result())?;
-        Ok(readable(rows.maybe_first_row::<(String,)>())?.map(|(text,)| text))
+        self.ask_text(text, level).await?.map_err(|error| Failure::from(error).of_read())
+    }
+
+    /// The same; the inner error is why there is no answer.
+    pub(crate) async fn ask_text(
+        &self,
+        text: &str,
+        level: Consistency,
+    ) -> StoreResult<Result<Option<String>, ExecutionError>> {
+        let answer = match self.session.query_unpaged(self.statement(text, level), ()).await {
+            Ok(answer) => answer,
+            Err(error) => return Ok(Err(error)),
+        };
+        let rows = readable(answer.into_rows_result())?;
+        Ok(Ok(readable(rows.maybe_first_row::<(String,)>())?.map(|(text,)| text)))
     }
 }

@@ -120,6 +120,13 @@ fn of_attempt(attempt: RequestAttemptError) -> Failure {
     }
 }
 
+/// Whether a node says that too few replicas are up. Any other failure may be that of nodes that live: they
+/// are overloaded, or answer too late.
+pub(crate) fn too_few_are_up(error: &ExecutionError) -> bool {
+    let ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, _)) = error else { return false };
+    matches!(answer, DbError::Unavailable { .. })
+}
+
 /// The guardrail of Cassandra (4.1 and later) with which nodes refuse writes before a disk is full.
 const DISK_GUARDRAIL: &str = "replica_disk_usage";
 

@@ -21,6 +21,7 @@ use std::fmt;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use scylla::errors::ExecutionError;
 use scylla::statement::Consistency;
 use store::{StoreError, StoreResult};
 use tokio::time::Instant;
@@ -178,6 +179,11 @@ impl KnownHome {
     }
 }
 
+/// Reads the row.
+fn query(keyspace: &str) -> String {
+    format!("SELECT value FROM {keyspace}.{META} WHERE key = '{KEY}'")
+}
+
 impl Connected {
     /// The home according to all data centers, or to this one if the others do not answer.
     pub(crate) async fn home(&self, keyspace: &str) -> StoreResult<Home> {
@@ -189,8 +195,16 @@ impl Connected {
 
     /// The home according to a level.
     pub(crate) async fn home_at(&self, keyspace: &str, level: Consistency) -> StoreResult<Home> {
-        let home = format!("SELECT value FROM {keyspace}.{META} WHERE key = '{KEY}'");
-        self.first_text(&home, level).await.map(Home::of_value)
+        self.first_text(&query(keyspace), level).await.map(Home::of_value)
+    }
+
+    /// The same; the inner error is why there is no answer.
+    pub(crate) async fn ask_home(
+        &self,
+        keyspace: &str,
+        level: Consistency,
+    ) -> StoreResult<Result<Home, ExecutionError>> {
+        Ok(self.ask_text(&query(keyspace), level).await?.map(Home::of_value))
     }
 
     /// Records another home in all data centers if the recorded one is `from`. Returns whether it

@@ -1,17 +1,25 @@
 //! Moves the home of heads. The steps are in `home.rs`.
 
+use std::time::Duration;
+
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use scylla::errors::ExecutionError;
 use scylla::statement::Consistency;
 use store::{StoreError, StoreResult};
 
 use crate::cassandra_store::CassandraStore;
-use crate::connect;
-use crate::failure::Failure;
+use crate::connect::{self, Connected};
+use crate::failure::{self, Failure};
 use crate::home::{Home, KEY, NO_HOME};
 use crate::options::CassandraOptions;
 use crate::routing;
 use crate::schema::META;
+
+/// How often all data centers are asked until it is clear whether one is lost, and the pause in between.
+/// Nodes learn within some 20 seconds that others are down. Until then their reads time out.
+const ASKS_MAX: usize = 10;
+const ASK_PAUSE: Duration = Duration::from_secs(2);
 
 impl CassandraStore {
     /// Where heads are decided, as the store records it.
@@ -72,16 +80,13 @@ impl CassandraStore {
     /// that.
     ///
     /// Errors: as of [`CassandraStore::open`]; also [`StoreError::Invalid`] if heads have no home,
-    /// or if all data centers answer.
+    /// or if all data centers answer, and [`StoreError::Unavailable`] if some do not answer and no
+    /// node says that they are down.
     pub fn take_home(options: &CassandraOptions) -> BoxFuture<'_, StoreResult<()>> {
         async move {
             let (connected, keyspace) = (connect::store(options).await?.0, options.address.keyspace());
             connected.several_datacenters(options)?;
-            if let Ok(home) = connected.home_at(keyspace, Consistency::EachQuorum).await {
-                return Err(StoreError::Invalid(format!(
-                    "no data center is lost, all of them answer, and {home}; move it by `penates home --leave`"
-                )));
-            }
+            connected.check_lost(keyspace).await?;
             if connected.home_at(keyspace, Consistency::LocalQuorum).await? == Home::Unset {
                 return Err(StoreError::Invalid(NO_HOME.to_owned()));
             }
@@ -103,6 +108,72 @@ impl CassandraStore {
     }
 }
 
+impl Connected {
+    /// Refuses unless a node says that replicas of a data center are down.
+    async fn check_lost(&self, keyspace: &str) -> StoreResult<()> {
+        let mut asked = 1;
+        loop {
+            match is_lost(self.ask_home(keyspace, Consistency::EachQuorum).await?) {
+                Ok(()) => return Ok(()),
+                Err(why) if why.is_passing() && asked < ASKS_MAX => {
+                    tracing::info!(asked, %why, "all data centers are asked again");
+                }
+                Err(why) => return Err(why),
+            }
+            asked += 1;
+            tokio::time::sleep(ASK_PAUSE).await;
+        }
+    }
+}
+
+/// Whether an answer of all data centers, or its absence, says that one of them is lost. If not, the
+/// error is why.
+fn is_lost(answer: Result<Home, ExecutionError>) -> StoreResult<()> {
+    match answer {
+        Ok(home) => Err(StoreError::Invalid(format!(
+            "no data center is lost, all of them answer, and {home}; move it by `penates home --leave`"
+        ))),
+        Err(error) if failure::too_few_are_up(&error) => Ok(()),
+        Err(error) => match Failure::from(error).of_read() {
+            error if error.is_passing() => Err(StoreError::Unavailable(format!(
+                "it is not clear that a data center is lost: {error}. Nodes that are overloaded answer so too. Try \
+                 again later; if the old home is lost, stop all its nodes"
+            ))),
+            error => Err(error),
+        },
+    }
+}
+
 fn changed_meanwhile() -> StoreError {
     StoreError::Unavailable("where the heads' home is has been changed meanwhile; look with `penates home`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use scylla::errors::{DbError, RequestAttemptError};
+
+    use super::*;
+
+    fn said(error: DbError) -> ExecutionError {
+        RequestAttemptError::DbError(error, String::new()).into()
+    }
+
+    #[test]
+    fn a_data_center_is_lost_if_its_replicas_are_down_and_not_if_they_are_overloaded_or_late() {
+        let consistency = Consistency::EachQuorum;
+        let down = said(DbError::Unavailable { consistency, required: 2, alive: 0 });
+        assert!(is_lost(Err(down)).is_ok());
+        let late = DbError::ReadTimeout { consistency, received: 1, required: 2, data_present: true };
+        let failed = DbError::ReadFailure { consistency, received: 1, required: 2, numfailures: 1, data_present: true };
+        let answers = [DbError::Overloaded, late, failed, DbError::IsBootstrapping].map(said);
+        let none = [ExecutionError::RequestTimeout(Duration::ZERO), ExecutionError::EmptyPlan];
+        for living in answers.into_iter().chain(none) {
+            let why = is_lost(Err(living));
+            assert!(matches!(&why, Err(StoreError::Unavailable(why)) if why.contains("not clear")), "{why:?}");
+        }
+        let all_answer = is_lost(Ok(Home::At("dc1".to_owned())));
+        assert!(matches!(&all_answer, Err(StoreError::Invalid(why)) if why.contains("no data center is lost")));
+        let refused = is_lost(Err(said(DbError::Unauthorized)));
+        assert!(matches!(refused, Err(StoreError::Invalid(_))), "{refused:?}");
+    }
 }
