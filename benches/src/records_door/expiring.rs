@@ -28,9 +28,10 @@ const READS: u64 = 90;
 /// By default it does so each minute, and a measurement would miss it.
 const SWEEP_EVERY_MAX: Duration = Duration::from_secs(5);
 
-/// For coming to rest (merging what was written, for example) and for the measurement at rest, a
-/// server has the time of so many measurements before records expire.
-const REST: u32 = 6;
+/// For coming to rest (merging what was written, for example) a server has the time of so many
+/// measurements before the one at rest, and this time at most.
+const REST: u32 = 5;
+const REST_MAX: Duration = Duration::from_secs(120);
 
 /// If that was too short, the next try has twice as much, up to so many times.
 const LONGER_MAX: u32 = 8;
@@ -103,7 +104,7 @@ impl Seen {
         fill(subject.address, kept, None)?;
         // Setting an expiry takes a second command. So writing all takes twice this time and more.
         let writing = begun.elapsed().mul_f64((EXPIRING + 1) as f64);
-        let expire_from = Instant::now() + longer * (3 * writing + REST * span);
+        let expire_from = Instant::now() + longer * (3 * writing + (REST * span).min(REST_MAX) + span);
         let all_expired = expire_from + span;
         let expires_in_ms = |number: u64| {
             if number < kept {
