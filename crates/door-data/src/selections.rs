@@ -84,7 +84,8 @@ pub async fn create(
     asked.check_pages(&door).await?;
     let terms = SelectionTerms { life, owned_max: door.settings.selections_per_requester_max, reuse: false };
     let selection = match asked.turn.select(&asked.bulk, &requester, terms).await {
-        // The lifetime is within its limit, so the number of selections exceeds its own.
+        // The lifetime is within its limit. So the requester has too many selections, or one of the
+        // volumes is in too many.
         Err(ObjectsError::OverLimit(detail)) => return Err(DoorError::TooManySelections(detail).into()),
         selected => selected?,
     };

@@ -7,7 +7,7 @@ use store::{Call, Class, Expect, Guard, Outcome, Row, Stamp, Step, StoreError, S
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
-use crate::head::{open, seal};
+use crate::head::{open, seal_for};
 
 /// A guarded row, and what its next change must find.
 #[derive(Clone, Debug)]
@@ -81,7 +81,8 @@ impl Heads {
     ) -> ObjectsResult<Option<Expect>> {
         let stamp: Stamp = self.stamp();
         let guard = Guard { stamp, tag: Bytes::new() };
-        let step = Step::CompareAndWrite { table, partition, sort, expect, guard, value: seal(value)? };
+        let value = seal_for(self.store().level(), value)?;
+        let step = Step::CompareAndWrite { table, partition, sort, expect, guard, value };
         let is_unsure = AtomicBool::new(false);
         let attempt = async || match self.store().run(of(self.call(Class::Description)), vec![step.clone()]).await {
             Ok(Outcome::Applied) => Ok(Some(Expect::Stamp(stamp))),

@@ -3,9 +3,8 @@
 //! `docs/scale.md` has the numbers. `docs/limits.md` says of those that grow when that matters.
 //!
 //! Every new kind of row needs a rule here: a test checks all rows that a library stores, and
-//! reports rows without one. Two tables have no rule. Of `contents`, which belong to the engines, a
-//! partition has a fixed number of chunks. Of `records` it is one record: in mode atomic a row of a
-//! bounded size, in mode fast a row for each attribute, of which nothing bounds the number.
+//! reports rows without one. Another one checks all tables of a keyspace, that of the chunks of
+//! contents too, which only its engine knows.
 
 use audit::PART_BYTES;
 use bytes::Bytes;
@@ -21,12 +20,14 @@ use heads::sampling::{ROW_BYTES, past_bytes, row_bytes, sampled_bytes};
 use heads::{LibraryOptions, Queue, ResourcePath, RevisionId};
 use repository::backlinks::BUCKETS;
 use repository::describe::{DESCRIPTION_BYTES_MAX, PIECE_BYTES};
+use store::content::{CHUNK_BYTES_MAX, CHUNKS_MAX, SUMMED_BYTES, SUMS_BYTES_MAX};
 use store::{Limits, Table, UnixMillis};
 use volumes::bulk::selection::{
     self, CHUNK_BYTES, OWNED_MAX, PART_CHUNKS,
     row::{CHUNK, COMPLETE, ENDED_EARLY, INFO, SWEPT},
 };
 use volumes::generations::{GENERATIONS_MAX, directory_bytes_max, part_bytes_max};
+use volumes::{ALIKE_PINS_MAX, PIN_BEGINNINGS, UNSEEN_PINS_MAX};
 
 /// The largest partition that Cassandra should have to read.
 pub const PARTITION_BYTES_MAX: u64 = 100_000_000;
@@ -103,6 +104,16 @@ pub enum Partition {
     Pins,
     /// All tokens.
     Tokens,
+    /// The header of a large content.
+    Content,
+    /// Checksums of a large content, beside its header, in a data folder.
+    ContentSums,
+    /// A part of the bytes of a large content, in a keyspace.
+    ContentChunks,
+    /// A record in mode atomic.
+    Record,
+    /// A record in mode fast.
+    FastRecord,
 }
 
 /// The largest size of a partition.
@@ -131,7 +142,7 @@ impl Largest {
 
 impl Partition {
     /// All kinds.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 38] = [
         Self::Head,
         Self::Volume,
         Self::Directory,
@@ -165,7 +176,52 @@ impl Partition {
         Self::Damage,
         Self::Pins,
         Self::Tokens,
+        Self::Content,
+        Self::ContentSums,
+        Self::ContentChunks,
+        Self::Record,
+        Self::FastRecord,
     ];
+
+    /// The name of its table.
+    pub fn table(self) -> &'static str {
+        let table = match self {
+            Self::Head
+            | Self::Volume
+            | Self::Directory
+            | Self::LogPage
+            | Self::Version
+            | Self::Received
+            | Self::BacklinkBuckets
+            | Self::Backlinks
+            | Self::Keepers => Table::Objects,
+            Self::Packs => Table::Packs,
+            Self::Children | Self::PastIndex => Table::Children,
+            Self::Selection | Self::Plan | Self::Owned => Table::Selections,
+            Self::Audit => Table::Audit,
+            Self::Records
+            | Self::Jobs
+            | Self::Transaction
+            | Self::Feed
+            | Self::FeedBuckets
+            | Self::FeedEnds
+            | Self::LowWater
+            | Self::Fixity
+            | Self::Findings
+            | Self::Webhooks
+            | Self::SearchState
+            | Self::SearchList
+            | Self::Emptied
+            | Self::Dropping => Table::Work,
+            Self::Damage => Table::Damage,
+            Self::Pins => Table::Pins,
+            Self::Tokens => Table::Tokens,
+            Self::Content | Self::ContentSums => Table::Contents,
+            Self::ContentChunks => return CHUNKS,
+            Self::Record | Self::FastRecord => Table::Records,
+        };
+        table.name()
+    }
 
     /// The kind of the partition of a row; `None` if no such row is stored.
     pub fn of(table: Table, partition: &[u8], sort: &[u8]) -> Option<Self> {
@@ -247,7 +303,13 @@ impl Partition {
                 }
             },
             Table::Tokens => (Self::Tokens, partition == b"tokens"),
-            Table::Contents | Table::Records => return None,
+            Table::Contents if sort == b"header" => (Self::Content, partition.len() == CONTENT_ID_BYTES),
+            Table::Contents => {
+                let is_row = sort.starts_with(b"sums") && sort.len() == 8;
+                (Self::ContentSums, partition.len() == CONTENT_ID_BYTES && is_row)
+            }
+            Table::Records if sort.is_empty() => (Self::Record, true),
+            Table::Records => (Self::FastRecord, sort == b"t" || sort.starts_with(b"a")),
         };
         is_ok.then_some(key)
     }
@@ -352,9 +414,10 @@ impl Partition {
                 let of_objects = FIXITY_READERS * (FIXITY_FINDINGS + 1);
                 Largest::Bytes((of_objects + FIXITY_RECORD_FINDINGS) * finding)
             }
+            // Servers that make rows at the same time do not see each other's.
             Self::Webhooks => {
                 let row = row_bytes(&Bytes::new(), WEBHOOK_NAME_BYTES + WEBHOOK_BYTES);
-                Largest::Each(row as f64, "webhooks that were ever configured")
+                Largest::Bytes((WEBHOOKS_KEPT_MAX + SERVERS * WEBHOOKS_MAX) * row)
             }
             Self::SearchState => Largest::Bytes(2 * row_bytes(&search::keys::cursor_key(), value)),
             // A list with more for each shard is made anew, with more of them.
@@ -374,9 +437,24 @@ impl Partition {
             Self::Pins => {
                 let id = "0".repeat(ID_CHARS);
                 let pin = row_bytes(&keys::pin(&id), size_of::<RevisionId>() + VARINT_BYTES_MAX);
-                Largest::Each(pin as f64, "selections that name one volume at a time")
+                let seen = PIN_BEGINNINGS * ALIKE_PINS_MAX as u64;
+                Largest::Bytes((seen + SERVERS * u64::from(UNSEEN_PINS_MAX)) * pin)
             }
             Self::Tokens => Largest::Bytes(TOKENS_BYTES_MAX),
+            Self::Content => Largest::Bytes(row_bytes(&Bytes::from_static(b"header"), value)),
+            Self::ContentSums => {
+                let row = row_bytes(&Bytes::from_static(b"sums\0\0\0\0"), SUMS_BYTES_MAX);
+                let bytes = row as f64 / (SUMMED_BYTES as f64 / GIB);
+                Largest::Each(bytes, "GiB of one content, in a data folder")
+            }
+            Self::ContentChunks => {
+                let number = Bytes::from_static(&[0; 4]);
+                Largest::Bytes(CHUNKS_MAX * row_bytes(&number, CHUNK_BYTES_MAX))
+            }
+            Self::Record => Largest::Bytes(row_bytes(&Bytes::new(), value)),
+            // What it may have when a server looks, twice: its rows may be smaller than what each has
+            // besides. And what is set until the next look, twice: as much may be on its way.
+            Self::FastRecord => Largest::OfServer(2 * (FAST_RECORD_BYTES_MAX + u64::from(FAST_RECORD_UNSEEN_BYTES))),
         }
     }
 }
@@ -441,8 +519,17 @@ pub const WEBHOOK_NAME_BYTES: usize = 64 + 7;
 /// The most characters of why a webhook failed, and of why it was parked.
 pub const WEBHOOK_REASON_CHARS: usize = 200;
 
-/// The most bytes of how far a webhook is: numbers, and both reasons.
-const WEBHOOK_BYTES: usize = 2 * 4 * WEBHOOK_REASON_CHARS + 160;
+/// The most webhooks and bridges that servers remember. A further one is refused.
+pub const WEBHOOKS_KEPT_MAX: u64 = 4_096;
+
+/// The most webhooks and bridges that a server delivers to.
+pub const WEBHOOKS_MAX: u64 = 128;
+
+/// The most events that wait to be left out by a webhook.
+pub const WEBHOOK_SKIPPED: usize = 8;
+
+/// The most bytes of how far a webhook is: numbers, the events that are left out, and both reasons.
+const WEBHOOK_BYTES: usize = 2 * 4 * WEBHOOK_REASON_CHARS + 16 * WEBHOOK_SKIPPED + 160;
 
 /// The most bytes of all tokens that a server makes. Revoked ones count.
 pub const TOKENS_BYTES_MAX: u64 = 32 << 20;
@@ -452,6 +539,21 @@ pub const FEED_ACTOR_BYTES: usize = 64;
 
 /// The most bytes of the name of a program that the change feed has.
 pub const FEED_AGENT_BYTES: usize = 256;
+
+/// The most bytes of a record in mode fast that can be read.
+pub const FAST_RECORD_BYTES_MAX: u64 = 128 << 10;
+
+/// The most bytes that a server sets of a record in mode fast before it looks at it.
+pub const FAST_RECORD_UNSEEN_BYTES: u32 = 512 << 10;
+
+/// Bytes of a content's id.
+const CONTENT_ID_BYTES: usize = 16;
+
+/// The table of a keyspace that no other store has.
+const CHUNKS: &str = "content_chunks";
+
+/// Bytes of a GiB.
+const GIB: f64 = 1_073_741_824.0;
 
 /// Characters of a selection's id.
 const ID_CHARS: usize = 32;

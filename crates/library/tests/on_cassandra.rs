@@ -16,6 +16,28 @@
 //!   of changes, which takes minutes over a node. The proof `following` has a site that follows a
 //!   keyspace.
 //! - `resources/home.rs` needs two data centers, which the proof `two_datacenters` has.
+//!
+//! These tests are here, and do nothing on Cassandra:
+//!
+//! - Paused time: `a_consumer_that_is_held_back_…` and `a_consumer_misses_nothing_…` of
+//!   `resources/feed.rs`, and `a_salvage_fails_if_…` of `resources/damage.rs`.
+//! - Thousands of changes of one resource, which take minutes:
+//!   `a_version_is_found_by_a_few_reads_…` and `a_late_page_of_thousands_of_versions_…` of
+//!   `resources/as_of.rs`.
+//! - A million versions, of which thousands of rows are stored: `among_a_million_versions_…` and
+//!   `where_hundreds_of_thousands_of_versions_…` of `resources/as_of.rs`. The door's tests over
+//!   Cassandra have a list of as many versions.
+//! - Reads or writes are counted, and there are more of them where changes take longer or leases
+//!   are renewed: `a_hundred_consumers_…` of `resources/feed.rs`, `an_index_is_saved_at_once_…` of
+//!   `resources/search.rs`.
+//! - Reads of the indexer are counted above the engine: `changes_are_found_while_an_index_…` and
+//!   `earlier_documents_of_a_resource_…` of `resources/search.rs`.
+//!
+//! Three tests make embedded stores of their own, here too: `positions_rise_…` of
+//! `resources/feed.rs`, `a_store_below_level_3_…` and `a_reader_that_began_now_…` of
+//! `resources/feed_kept.rs`. A few others leave out a part on Cassandra: two tests of
+//! `resources/feed_kept.rs` do not count the partitions of the feed that are left, and
+//! `a_creation_that_races_…` of `resources/interleavings.rs` does not look at each moment.
 
 #![allow(clippy::unwrap_used)]
 

@@ -2,16 +2,23 @@
 //!
 //! Each row holds a part of the record, which is a record too: the text, or one attribute. The
 //! expiry of a record is stored in each of its parts. So what is set later does not have it.
+//!
+//! What sets attributes does not read, so it does not know how large the record is. A server
+//! therefore looks at a record once it has set [`UNSEEN_BYTES_MAX`] of it, and then refuses what
+//! would make it too large to be read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use budget::Unseen;
 use bytes::{BufMut, Bytes, BytesMut};
 use store::{
-    Call, Deadline, Direction, NewRow, Outcome, PlainValue, Removal, Row, Rows, Scan, Step, Store, Table, UnixMillis,
+    Call, Deadline, Direction, NewRow, Outcome, PlainValue, Removal, Row, Rows, Scan, Step, Store, StoreError, Table,
+    UnixMillis,
 };
-use tokio::time::sleep;
+use tokio::sync::Mutex;
+use tokio::time::{sleep, timeout_at};
 
 use crate::attributes::{Attribute, Attributes};
 use crate::draft::Draft;
@@ -30,17 +37,35 @@ pub const NAME_BYTES_MAX: usize = 1_024;
 
 /// A record whose rows have more bytes than this is not read as a whole. In mode atomic a record
 /// has at most half as much, and each row has some bytes besides.
-const ROWS_BYTES_MAX: usize = 128 << 10;
+pub const ROWS_BYTES_MAX: usize = 128 << 10;
+
+/// A server sets so many bytes of a record, and then looks how large it is.
+pub const UNSEEN_BYTES_MAX: u32 = 512 << 10;
+
+/// What a row counts as besides its key and its value, so that no store has more of it.
+const ROW_BYTES: usize = 20;
+
+/// It is remembered of so many records how much was set unseen: 4 MiB of memory, 9 at most. If more
+/// are set, the counts begin anew each time that 16 GiB were set, or more.
+const UNSEEN_RECORDS: usize = 1 << 17;
 
 /// The pause before a change is made again, because another one was faster.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// The records of a store.
 pub(crate) struct FastRecords {
-    pub(crate) store: Arc<dyn Store>,
+    store: Arc<dyn Store>,
+    unseen: Unseen,
+    /// One look at a record after the other, so that not each of several writes has one of its own.
+    looks: [Mutex<()>; Unseen::PARTS],
 }
 
 impl FastRecords {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        let unseen = Unseen::new(UNSEEN_RECORDS, UNSEEN_BYTES_MAX);
+        Self { store, unseen, looks: std::array::from_fn(|_| Mutex::default()) }
+    }
+
     /// The records of many ids, in their order.
     pub(crate) async fn read(
         &self,
@@ -59,18 +84,47 @@ impl FastRecords {
         found.into_iter().map(whole).collect()
     }
 
-    /// Writes a change.
+    /// Writes a change, unless it is known to make the record too large to be read.
     pub(crate) async fn overwrite(
         &self,
         deadline: Deadline,
         id: &Bytes,
         change: Overwrite,
     ) -> Result<Outcome, RecordsError> {
+        let adds = !change.replaces;
         let steps = self.steps(id, change)?;
         if steps.is_empty() {
             return Ok(Outcome::Applied);
         }
+        if adds {
+            self.check_room(deadline, id, &steps).await?;
+        }
         Ok(self.store.run(by_clock(deadline), steps).await?)
+    }
+
+    /// Refuses steps that would make a record too large to be read. Reads it only if this server has
+    /// set much of it since the last look.
+    async fn check_room(&self, deadline: Deadline, id: &Bytes, steps: &[Step]) -> Result<(), RecordsError> {
+        let set_bytes: usize = put_by(steps).map(|row| row.sort.len() + row.value.len()).sum();
+        let counted = set_bytes + put_by(steps).count() * ROW_BYTES;
+        if set_bytes == 0 || self.unseen.take(id, counted) {
+            return Ok(());
+        }
+        let look = &self.looks[self.unseen.part(id)];
+        let _alone = timeout_at(deadline.0, look.lock()).await.map_err(|_| StoreError::DeadlinePassed)?;
+        // Another write may have looked meanwhile.
+        if self.unseen.take(id, counted) {
+            return Ok(());
+        }
+        let stored = self.rows(deadline, std::slice::from_ref(id)).await?.pop().unwrap_or_default();
+        let touched = touched_by(steps);
+        let stays = stored.iter().filter(|row| !touched.contains(&row.sort));
+        let bytes = set_bytes + stays.map(|row| row.sort.len() + row.value.len()).sum::<usize>();
+        if bytes > ROWS_BYTES_MAX {
+            return Err(RecordsError::TooLarge { bytes, max: ROWS_BYTES_MAX });
+        }
+        self.unseen.looked_at(id, counted);
+        Ok(())
     }
 
     fn steps(&self, id: &Bytes, change: Overwrite) -> Result<Vec<Step>, RecordsError> {
@@ -181,6 +235,24 @@ impl FastRecords {
     }
 }
 
+/// The rows that steps put.
+fn put_by(steps: &[Step]) -> impl Iterator<Item = &NewRow> {
+    let rows = steps.iter().filter_map(|step| match step {
+        Step::Put { rows, .. } => Some(rows),
+        _ => None,
+    });
+    rows.flatten()
+}
+
+/// The sort keys of the rows that steps put or remove.
+fn touched_by(steps: &[Step]) -> HashSet<&Bytes> {
+    let removed = steps.iter().filter_map(|step| match step {
+        Step::Remove { rows: Removal::Rows(sorts), .. } => Some(sorts),
+        _ => None,
+    });
+    put_by(steps).map(|row| &row.sort).chain(removed.flatten()).collect()
+}
+
 /// A change of which a part was made.
 fn in_part(why: impl std::fmt::Display) -> RecordsError {
     RecordsError::Unknown(format!("a part of it was made: {why}"))
@@ -274,11 +346,52 @@ fn merged(rows: &[Row], now: UnixMillis) -> Result<Option<Record>, RecordsError>
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use store::stored;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use store::null::NullStore;
+    use store::{StoreResult, Wrapper, stored};
 
     use super::*;
 
     const NOW: UnixMillis = UnixMillis(1_000);
+
+    /// A store in which every record is the same. It counts how often records are read.
+    struct Reads(NullStore, AtomicUsize);
+
+    impl Wrapper for Reads {
+        fn inner(&self) -> &dyn Store {
+            &self.0
+        }
+
+        async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+            self.1.fetch_add(1, Ordering::SeqCst);
+            self.0.scan_many(call, scans).await
+        }
+    }
+
+    /// Records that have these attributes, and the store.
+    fn records_of(names: &[String]) -> (FastRecords, Arc<Reads>) {
+        let rows = names.iter().map(|name| part(name, None, None)).collect();
+        let store = Arc::new(Reads(NullStore::new().with_rows(Table::Records, rows), AtomicUsize::new(0)));
+        (FastRecords::new(store.clone()), store)
+    }
+
+    fn soon() -> Deadline {
+        Deadline::within(Duration::from_secs(60))
+    }
+
+    /// Sets an attribute, to a value of 60 KiB.
+    fn sets(name: &str) -> Overwrite {
+        let mut change = Overwrite::new(NOW);
+        let value = Bytes::from(vec![b'v'; 60 << 10]);
+        change.set(Bytes::copy_from_slice(name.as_bytes()), Attribute::lasting(value), None);
+        change
+    }
+
+    /// Some names of attributes, each of 1,000 bytes.
+    fn names(count: usize) -> Vec<String> {
+        (0..count).map(|number| format!("{number:01000}")).collect()
+    }
 
     /// A part of a record: its attribute's expiry, and that of the record.
     fn part(name: &str, own: Option<u64>, of_record: Option<u64>) -> Row {
@@ -333,6 +446,69 @@ mod tests {
             });
             assert_eq!(merged(&parts.collect::<Vec<_>>(), NOW).unwrap(), Some(record));
         }
+    }
+
+    #[tokio::test]
+    async fn a_record_of_which_much_was_set_is_read_once_and_refused_what_makes_it_too_large() {
+        // Each row has its name three times.
+        let (fast, store) = records_of(&names(30));
+        let (large, other) = (Bytes::from_static(b"large"), Bytes::from_static(b"other"));
+        for _ in 0..8 {
+            fast.overwrite(soon(), &large, sets("f")).await.unwrap();
+        }
+        assert_eq!(store.1.load(Ordering::SeqCst), 0, "480 KiB are set unread");
+        for reads in 1..3 {
+            let refused = fast.overwrite(soon(), &large, sets("f")).await;
+            assert!(matches!(&refused, Err(RecordsError::TooLarge { .. })), "{refused:?}");
+            assert_eq!(store.1.load(Ordering::SeqCst), reads);
+        }
+        let mut shrinks = Overwrite::new(NOW);
+        shrinks.delete_attribute(Bytes::from_static(b"f"));
+        fast.overwrite(soon(), &large, shrinks).await.unwrap();
+        let mut replaces = Overwrite::new(NOW);
+        replaces.put(Record::text(Bytes::from_static(b"text")));
+        fast.overwrite(soon(), &large, replaces).await.unwrap();
+        fast.overwrite(soon(), &other, sets("f")).await.unwrap();
+        assert_eq!(store.1.load(Ordering::SeqCst), 2, "these are not looked at");
+    }
+
+    #[tokio::test]
+    async fn a_record_with_room_is_read_once_each_time_that_much_of_it_was_set() {
+        let (fast, store) = records_of(&names(20));
+        let id = Bytes::from_static(b"id");
+        for _ in 0..80 {
+            fast.overwrite(soon(), &id, sets("f")).await.unwrap();
+        }
+        assert_eq!(store.1.load(Ordering::SeqCst), 9);
+    }
+
+    #[tokio::test]
+    async fn records_that_are_set_in_turn_are_each_read_once_each_time_that_much_of_them_was_set() {
+        let (fast, store) = records_of(&names(20));
+        for _ in 0..20 {
+            for id in 0..30_u8 {
+                fast.overwrite(soon(), &Bytes::from(vec![id]), sets("f")).await.unwrap();
+            }
+        }
+        assert_eq!(store.1.load(Ordering::SeqCst), 60);
+    }
+
+    #[tokio::test]
+    async fn what_is_set_anew_or_deleted_with_it_does_not_count_as_being_there() {
+        let names = names(40);
+        let (fast, store) = records_of(&names);
+        let id = Bytes::from_static(b"id");
+        let change = || {
+            let mut change = sets("f");
+            for name in &names {
+                change.delete_attribute(Bytes::copy_from_slice(name.as_bytes()));
+            }
+            change
+        };
+        for _ in 0..20 {
+            fast.overwrite(soon(), &id, change()).await.unwrap();
+        }
+        assert!(store.1.load(Ordering::SeqCst) > 0);
     }
 
     /// A change of these bytes is a change of the stored format.

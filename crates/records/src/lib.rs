@@ -45,7 +45,7 @@ pub use draft::Draft;
 pub use error::{RecordError, RecordResult};
 pub use expired::Dropped;
 pub use expiry::{ExpiryChange, ExpiryRule, Order};
-pub use fast::NAME_BYTES_MAX;
+pub use fast::{NAME_BYTES_MAX, ROWS_BYTES_MAX, UNSEEN_BYTES_MAX};
 pub use kept::{AHEAD_MAX, WalkTurn};
 pub use mode::Mode;
 pub use number::{decimal_sum, integer};

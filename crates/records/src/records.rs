@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -101,7 +101,8 @@ pub struct Records {
     clock: ForwardClock,
     /// Makes it hard to find ids that share a turn.
     salt: u64,
-    places: Vec<Place>,
+    /// Made at the first change: they take some MiB, and not every server changes records.
+    places: OnceLock<Vec<Place>>,
     is_shared: bool,
     pub(crate) mode: KnownMode,
     fast: FastRecords,
@@ -150,13 +151,22 @@ impl Records {
 
     /// The records of `store`. If they are in another mode, each call fails.
     pub fn in_mode(store: Arc<dyn Store>, clock: Arc<dyn Clock>, mode: Mode) -> Self {
-        let places = (0..PLACES).map(|_| Place::default()).collect();
         let is_shared = store.capabilities().is_shared;
-        let fast = FastRecords { store: store.clone() };
+        let fast = FastRecords::new(store.clone());
         let mode = KnownMode::new(store.clone(), mode);
         let salt = RandomState::new().hash_one(0);
         let clock = ForwardClock::new(Arc::new(CorrectedClock { clock, store: store.clone() }));
-        Self { store, clock, salt, places, is_shared, mode, fast, sync_delay: Duration::ZERO, hot: None }
+        Self {
+            store,
+            clock,
+            salt,
+            places: OnceLock::new(),
+            is_shared,
+            mode,
+            fast,
+            sync_delay: Duration::ZERO,
+            hot: None,
+        }
     }
 
     /// The same records, with a salt for the choice of turns. With the same salt, the same ids share
@@ -409,9 +419,11 @@ impl Records {
         Err(StoreError::DeadlinePassed.into())
     }
 
-    /// Writes a change that does not depend on what is stored.
+    /// Writes a change that does not depend on what is stored. Once this process has set much of a
+    /// record, it reads it first.
     ///
-    /// Errors: [`StoreError::Invalid`] in mode atomic.
+    /// Errors: [`StoreError::Invalid`] in mode atomic; [`RecordsError::TooLarge`] if the record is
+    /// seen to get too large to be read.
     pub async fn overwrite(&self, deadline: Deadline, id: &Bytes, change: Overwrite) -> Result<(), RecordsError> {
         check_id(id)?;
         if self.mode() == Mode::Atomic {
@@ -506,7 +518,7 @@ impl Records {
         let places: BTreeSet<usize> = ids.iter().map(|id| self.place_of(id)).collect();
         let mut turns = Vec::with_capacity(places.len());
         for place in places {
-            turns.push(self.places[place].turn_alone(deadline).await?);
+            turns.push(self.places()[place].turn_alone(deadline).await?);
         }
         Ok(Turns { _held: turns })
     }
@@ -517,7 +529,7 @@ impl Records {
         let mut take = |id: &Bytes| {
             let place = self.place_of(id);
             let is_free =
-                taken.contains(&place) || self.places[place].free_turn().map(|turn| turns.push(turn)).is_some();
+                taken.contains(&place) || self.places()[place].free_turn().map(|turn| turns.push(turn)).is_some();
             if is_free {
                 taken.insert(place);
             }
@@ -527,16 +539,20 @@ impl Records {
         (Turns { _held: turns }, are_free)
     }
 
+    fn places(&self) -> &[Place] {
+        self.places.get_or_init(|| (0..PLACES).map(|_| Place::default()).collect())
+    }
+
     /// Where changes of an id take turns.
     pub(crate) fn place(&self, id: &Bytes) -> &Place {
-        &self.places[self.place_of(id)]
+        &self.places()[self.place_of(id)]
     }
 
     /// The number of the place of an id. Several ids may share one.
     fn place_of(&self, id: &Bytes) -> usize {
         let mut hasher = DefaultHasher::new();
         (self.salt, id).hash(&mut hasher);
-        hasher.finish() as usize % self.places.len()
+        hasher.finish() as usize % PLACES
     }
 
     /// It is no earlier than this from now on: an earlier process has seen it.
@@ -648,6 +664,15 @@ mod tests {
             store.1.store(correction_ms, Ordering::SeqCst);
             assert_eq!(records.now(), UnixMillis(now));
         }
+    }
+
+    #[test]
+    fn places_for_changes_take_no_memory_before_the_first_change() {
+        let records = Records::new(Arc::new(NullStore::default()), Arc::new(ManualClock::new(UnixMillis(1_000))));
+        assert!(records.places.get().is_none());
+        let (_turns, are_free) = records.free_turns(&[Bytes::from_static(b"id")]);
+        assert_eq!(are_free, [true]);
+        assert_eq!(records.places.get().map(Vec::len), Some(PLACES));
     }
 
     /// A change of these bytes is a change of the stored format.

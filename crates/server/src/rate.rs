@@ -6,6 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -17,7 +18,9 @@ use door_http::Reason;
 use door_records::Exceeded;
 use governor::clock::{Clock, DefaultClock, Reference};
 use governor::middleware::StateInformationMiddleware;
-use governor::state::keyed::DashMapStateStore;
+use governor::nanos::Nanos;
+use governor::state::StateStore;
+use governor::state::keyed::{DashMapStateStore, ShrinkableKeyedStateStore};
 use governor::{Quota, RateLimiter};
 use http::{HeaderName, HeaderValue, header};
 use parking_lot::Mutex;
@@ -27,9 +30,15 @@ use crate::live::Live;
 use crate::next::Next;
 use crate::{health, page, problem};
 
-/// Parties that are remembered. While there are more, addresses share one quota, so that a client
-/// with very many of them takes no more memory. Each token has its own in any case.
+/// Parties that are remembered. While there are more, further addresses share one quota, so that a
+/// client with very many of them takes no more memory. An address that is remembered keeps its own
+/// until all of it is there again; within two seconds it is forgotten then. So a client that sends
+/// from so many addresses all the time can keep all places, and new addresses have the shared quota
+/// only. Each token has its own in any case.
 const PARTIES_MAX: usize = 100_000;
+
+/// The addresses that are not remembered, as one party.
+const SHARED: Party = Party::Network(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
 /// How often parties are forgotten that have their whole quota again, if there are too many.
 const FORGET_EVERY: Duration = Duration::from_secs(1);
@@ -46,13 +55,43 @@ enum Left {
     NoneFor(Duration),
 }
 
+/// What is remembered of each party. It is shared with the limiter, which does not say of whom it knows.
+#[derive(Clone, Default)]
+struct States(Arc<DashMapStateStore<Party>>);
+
+impl StateStore for States {
+    type Key = Party;
+
+    fn measure_and_replace<T, F, E>(&self, party: &Party, change: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        self.0.measure_and_replace(party, change)
+    }
+}
+
+impl ShrinkableKeyedStateStore<Party> for States {
+    fn retain_recent(&self, drop_below: Nanos) {
+        self.0.retain_recent(drop_below);
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// How many requests each party has made of late.
 pub(crate) struct Rates<C: Clock = DefaultClock> {
     clock: C,
     per_second: NonZeroU32,
     burst: NonZeroU32,
     parties_max: usize,
-    limiter: RateLimiter<Party, DashMapStateStore<Party>, C, StateInformationMiddleware>,
+    states: States,
+    limiter: RateLimiter<Party, States, C, StateInformationMiddleware>,
     forgotten: Mutex<Option<C::Instant>>,
     /// How often it was asked whether there is room for another party, and the last answer.
     asked: AtomicUsize,
@@ -79,12 +118,14 @@ impl Rates {
 impl<C: Clock + Clone> Rates<C> {
     fn new(per_second: NonZeroU32, burst: NonZeroU32, parties_max: usize, clock: C) -> Self {
         let quota = Quota::per_second(per_second).allow_burst(burst);
-        let limiter = RateLimiter::new(quota, DashMapStateStore::default(), clock.clone());
+        let states = States::default();
+        let limiter = RateLimiter::new(quota, states.clone(), clock.clone());
         Self {
             clock,
             per_second,
             burst,
             parties_max,
+            states,
             limiter,
             forgotten: Mutex::default(),
             asked: AtomicUsize::new(0),
@@ -107,7 +148,7 @@ impl<C: Clock + Clone> Rates<C> {
     /// Counts a request or a command.
     fn count(&self, party: Party) -> Left {
         let party = match party {
-            Party::Network(_) if !self.has_room() => Party::Network(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            Party::Network(_) if !self.has_room() && !self.states.0.contains_key(&party) => SHARED,
             party => party,
         };
         match self.limiter.check_key(&party) {
@@ -222,6 +263,36 @@ mod tests {
         assert_eq!(rates.count(Party::of_token("a")), Left::Requests(0));
         clock.advance(Duration::from_secs(5));
         assert_eq!([5, 6].map(|number| rates.count(party(number))), [Left::Requests(0); 2]);
+    }
+
+    #[test]
+    fn an_address_that_is_remembered_keeps_its_quota_while_very_many_others_pass_by() {
+        let (rates, _) = rates(1, 10, PARTIES_MAX);
+        let party = |number: u32| Party::of_address(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number)));
+        for left in [9, 8, 7] {
+            assert_eq!(rates.count(party(0)), Left::Requests(left));
+        }
+        for number in 1..=200_000 {
+            rates.count(party(number));
+        }
+        assert_eq!(rates.count(party(0)), Left::Requests(6), "it is its own quota, and no new one");
+        assert!(matches!(rates.count(party(200_001)), Left::NoneFor(_)), "further addresses share one");
+    }
+
+    #[test]
+    fn an_address_whose_quota_is_there_again_gives_its_place_to_another_one() {
+        let (rates, clock) = rates(1, 4, 2);
+        let party = |number: u8| Party::of_address(IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)));
+        let is_remembered = |number| rates.states.0.contains_key(&party(number));
+        assert_eq!(rates.count(party(1)), Left::Requests(3));
+        for left in [3, 2, 1, 0] {
+            assert_eq!(rates.count(party(2)), Left::Requests(left));
+        }
+        assert_eq!(rates.count(party(3)), Left::Requests(3));
+        assert_eq!([1, 2, 3].map(is_remembered), [true, true, false], "the third one has the shared quota");
+        clock.advance(Duration::from_millis(2_500));
+        assert_eq!(rates.count(party(4)), Left::Requests(3));
+        assert_eq!([1, 2, 4].map(is_remembered), [false, true, true], "the second one has used all of its own");
     }
 
     #[test]

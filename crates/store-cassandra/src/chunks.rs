@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt, stream};
 use scylla::statement::Consistency;
+use store::content::{CHUNK_BYTES_MAX, CHUNKS_MAX};
 use store::{Class, ContentId, Deadline, StoreError, StoreResult, Table, ValueKind, envelope};
 
 use crate::engine::Engine;
@@ -22,6 +23,8 @@ pub(crate) const CHUNK_BYTES: usize = 128 << 10;
 
 /// Chunks of a part: 32 MiB.
 const PART_CHUNKS: u64 = 256;
+
+const _: () = assert!(CHUNK_BYTES <= CHUNK_BYTES_MAX && PART_CHUNKS <= CHUNKS_MAX);
 
 /// Parts of a content that are removed at the same time.
 const PARTS_AT_ONCE: usize = 4;
@@ -175,6 +178,8 @@ mod tests {
         assert_eq!(place(255).unwrap(), (0, 255));
         assert_eq!(place(256).unwrap(), (1, 256));
         assert!(place(u64::MAX).is_err());
+        let part = (0..10 * CHUNKS_MAX).filter(|number| place(*number).unwrap().0 == 7);
+        assert!(part.count() as u64 <= CHUNKS_MAX);
     }
 
     #[test]

@@ -13,6 +13,18 @@ use crate::random::{Random, SystemRandom};
 use crate::stored::Stored;
 use crate::value_kind::ValueKind;
 
+/// An engine that keeps the bytes of contents in rows puts at most so many into each row, and into
+/// each partition at most so many rows.
+pub const CHUNK_BYTES_MAX: usize = 128 << 10;
+/// See [`CHUNK_BYTES_MAX`].
+pub const CHUNKS_MAX: u64 = 256;
+
+/// An engine that keeps the bytes of contents in files may keep a row of checksums of at most so
+/// many bytes, for so many bytes of the content, in the partition of its header.
+pub const SUMS_BYTES_MAX: usize = 16 << 10;
+/// See [`SUMS_BYTES_MAX`].
+pub const SUMMED_BYTES: u64 = 256 << 20;
+
 /// The name of a content, given by the store.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ContentId(pub [u8; 16]);

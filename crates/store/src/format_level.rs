@@ -80,6 +80,10 @@ impl FormatLevel {
     /// value is new. It is the same level: all its programs know leases.
     pub const ENDED_REASONS: FormatLevel = FormatLevel::AUDIT_CHANGES;
 
+    /// How far a receiver of events is may name several events that are left out. No table is new. It
+    /// is the same level, for the same reason.
+    pub const SKIPS: FormatLevel = FormatLevel::AUDIT_CHANGES;
+
     /// The newest level that this program knows.
     pub const NEWEST: FormatLevel = FormatLevel::AUDIT_CHANGES;
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 
 use audit::Audit;
-use budget::{Load, Memory};
+use budget::{Load, Memory, Unseen};
 use heads::handle::Heads;
 
 use crate::bulk::fairness::Fairness;
 use crate::bulk::shared_plans::SharedPlans;
+use crate::pins;
 use crate::unwritten_marks::UnwrittenMarks;
 
 /// Reads and changes volumes. Cheap to clone; holds no state that another server would need.
@@ -24,6 +25,8 @@ pub(crate) struct Inner {
     pub(crate) fairness: Arc<Fairness>,
     pub(crate) plans: SharedPlans,
     pub(crate) unwritten_marks: UnwrittenMarks,
+    /// How many pins this server has put on volumes without a look at how many there are.
+    pub(crate) unseen_pins: Unseen,
     /// The shard that the collector visits next.
     pub(crate) shard_in_turn: AtomicU16,
 }
@@ -38,6 +41,7 @@ impl Volumes {
             fairness,
             plans: SharedPlans::default(),
             unwritten_marks: UnwrittenMarks::default(),
+            unseen_pins: pins::unseen(),
             shard_in_turn: AtomicU16::new(0),
         };
         Self { heads, audit, inner: Arc::new(inner) }

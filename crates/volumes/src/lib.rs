@@ -48,7 +48,7 @@ pub use handle::Volumes;
 pub use import::{Checked, ImportProgress, Imported, Replacement, Unchanged, check};
 pub use list::Listing;
 pub use page::{MemberRead, PageInfo, PageRead};
-pub use pins::Pinned;
+pub use pins::{ALIKE_PINS_MAX, PIN_BEGINNINGS, Pinned, UNSEEN_PINS_MAX};
 pub use read::Volume;
 pub use verify::{DamagedMember, Verified, VerifiedVersions, VolumePart};
 pub use versions::{Then, VersionInfo, Versions};

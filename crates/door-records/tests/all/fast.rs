@@ -440,6 +440,34 @@ fn a_record_that_is_too_large_to_be_read_is_not_put_and_can_be_deleted() {
 }
 
 #[test]
+fn a_record_takes_no_more_attributes_once_its_server_has_seen_that_it_is_too_large() {
+    runtime().block_on(async {
+        let (subject, _faults) = Subject::shared(Mode::Fast, settings()).await;
+        let mut client = subject.connect();
+        let value = "v".repeat(60_000);
+        let mut names = 0;
+        let refused = loop {
+            let answer = ask(&mut client, &format!("HSET a f{names} {value}")).await;
+            if answer != "1" {
+                break answer;
+            }
+            names += 1;
+            assert!(names < 20, "it grows without end");
+        };
+        assert!(refused.starts_with("ERR a record has at most 131072 bytes"), "{refused}");
+        assert!(ask(&mut client, "HSET a g 1").await == "1", "what is left until the server looks");
+        assert!(ask(&mut client, "HGETALL a").await.starts_with("ERR a record has at most"));
+        assert_eq!(patch(&subject.router(), "/records/a", json!({"h": value})).await.json()["kind"], "too-large");
+        // Others do not wait for that, and it can be made smaller.
+        assert_eq!(ask(&mut client, &format!("HSET b f {value}")).await, "1");
+        let all: Vec<String> = (0..names).map(|n| format!("f{n}")).collect();
+        assert_eq!(ask(&mut client, &format!("HDEL a {}", all.join(" "))).await, names.to_string());
+        assert_eq!(ask(&mut client, &format!("HSET a f0 {value}")).await, "1");
+        assert_eq!(ask(&mut client, "HLEN a").await, "2");
+    });
+}
+
+#[test]
 fn a_record_of_more_attributes_than_one_list_has_steps_expires_as_a_whole() {
     runtime().block_on(async {
         let Some(subject) = fast().await else { return };

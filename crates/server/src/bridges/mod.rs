@@ -33,7 +33,7 @@ pub(crate) use dialling::{SETTING as NETWORKS_SETTING, allowed, roots};
 use dialling::Dialling;
 
 /// Bridges among receivers.
-static KIND: Kind = Kind {
+pub(crate) static KIND: Kind = Kind {
     word: "bridge",
     plural: "bridges",
     setting: "feed.bridges",

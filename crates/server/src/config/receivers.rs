@@ -13,6 +13,9 @@ const RECEIVERS_MAX: usize = 64;
 /// Most characters of a receiver's name.
 const NAME_CHARS_MAX: usize = 64;
 
+// Both kinds together.
+const _: () = assert!(2 * RECEIVERS_MAX as u64 == library::bounds::WEBHOOKS_MAX);
+
 // Bridges have `bridge/` before it in the store.
 const _: () = assert!(NAME_CHARS_MAX + 7 == library::bounds::WEBHOOK_NAME_BYTES);
 

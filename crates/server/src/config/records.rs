@@ -10,6 +10,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::text;
 
+const _: () = assert!(::records::ROWS_BYTES_MAX as u64 == library::bounds::FAST_RECORD_BYTES_MAX);
+const _: () = assert!(::records::UNSEEN_BYTES_MAX == library::bounds::FAST_RECORD_UNSEEN_BYTES);
+
 /// `[records]`
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]

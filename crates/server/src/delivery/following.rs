@@ -195,9 +195,7 @@ impl Following {
     async fn save(&self, held: &mut Held, progress: &mut Progress) -> Result<bool, FeedError> {
         progress.cursor = held.done();
         (progress.server, progress.leased_until) = (self.deliveries.server, self.now().plus(LEASE));
-        if progress.skipped.is_some_and(|skipped| skipped <= progress.cursor) {
-            progress.skipped = None;
-        }
+        progress.skipped.retain(|skipped| *skipped > progress.cursor);
         let written = self.deliveries.write(&self.named.name, progress, held.expect).await?;
         if let Some(expect) = written {
             (held.expect, held.saved) = (expect, Instant::now());
@@ -208,7 +206,7 @@ impl Following {
     /// Waits for events and sends them. It keeps what it holds unless somebody else has changed how
     /// far the receiver is.
     async fn deliver(&mut self, mut held: Held, mut progress: Progress) -> Result<Turn, FeedError> {
-        match held.fill(&self.named, progress.skipped).await {
+        match held.fill(&self.named, &progress.skipped).await {
             Err(error @ FeedError::Dropped { .. }) => {
                 return self.park(progress, held.expect, &error.to_string()).await;
             }
@@ -341,7 +339,7 @@ impl Held {
 
     /// Waits for events if none waits; after some seconds there may still be none. It may be dropped
     /// at any point.
-    async fn fill(&mut self, named: &Named, skipped: Option<Cursor>) -> Result<(), FeedError> {
+    async fn fill(&mut self, named: &Named, skipped: &[Cursor]) -> Result<(), FeedError> {
         if !self.waiting.is_empty() {
             return Ok(());
         }
@@ -355,7 +353,7 @@ impl Held {
                 self.passed = self.consumer.cursor().max(self.passed);
                 break;
             };
-            if named.wants(event) && Some(event.cursor) != skipped {
+            if named.wants(event) && !skipped.contains(&event.cursor) {
                 self.waiting.push_back((self.passed, event.clone()));
             }
             self.passed = event.cursor;
@@ -374,6 +372,7 @@ mod tests {
     use futures::future::BoxFuture;
     use heads::ResourcePath;
     use http::{Method, Request, header};
+    use parking_lot::Mutex;
     use store::SystemClock;
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
     use tower::ServiceExt;
@@ -381,17 +380,9 @@ mod tests {
     use super::*;
     use crate::access::Via;
     use crate::app::App;
+    use crate::bridges::KIND;
     use crate::config::{Access, Config};
-    use crate::delivery::{Failure, Kind, Pacing, Receiver, Schedule};
-    use crate::telemetry;
-
-    static KIND: Kind = Kind {
-        word: "bridge",
-        plural: "bridges",
-        setting: "feed.bridges",
-        row_prefix: "bridge/",
-        metrics: telemetry::OF_BRIDGES,
-    };
+    use crate::delivery::{Failure, Pacing, Receiver, Schedule, routes};
 
     /// A receiver that accepts nothing, and in its second round gets nothing.
     struct Unwilling {
@@ -419,24 +410,88 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_round_in_which_nothing_was_sent_does_not_forget_what_failed_before() {
+    /// A receiver that accepts nothing, and refuses the last event that it gets.
+    struct Backwards {
+        /// The events of each round.
+        rounds: Arc<Mutex<Vec<Vec<Cursor>>>>,
+    }
+
+    impl Receiver for Backwards {
+        fn origin(&self) -> String {
+            "amqp://broker.test".to_owned()
+        }
+
+        fn send<'a>(
+            &'a self,
+            events: Vec<&'a Event>,
+            _: &'a (dyn Fn() -> UnixMillis + Send + Sync),
+        ) -> BoxFuture<'a, Sent> {
+            self.rounds.lock().push(events.iter().map(|event| event.cursor).collect());
+            let failed = events.last().map(|event| ((*event).clone(), Failure::passing("not this one".to_owned())));
+            std::future::ready(Sent { failed, ..Sent::default() }).boxed()
+        }
+
+        fn test(&self, _: String, _: UnixMillis) -> BoxFuture<'_, Result<(), Failure>> {
+            std::future::ready(Ok(())).boxed()
+        }
+    }
+
+    /// A server whose receiver `slow` gets what happens from now on.
+    async fn begun(receiver: impl Receiver + 'static) -> (tempfile::TempDir, App, Arc<Deliveries>, Following) {
         let folder = tempfile::tempdir().unwrap();
         let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
         let mut config = Config::default();
         config.auth.write = Access::Open;
         config.ldp.origin = "http://books.test".to_owned();
         let app = App::open(config, store).await.unwrap();
-        let rounds = Arc::<AtomicUsize>::default();
-        let named = Named::new("slow", ResourcePath::root(), Unwilling { rounds: rounds.clone() });
+        let named = Named::new("slow", ResourcePath::root(), receiver);
         let schedule = Schedule { pauses: vec![Duration::from_millis(1)], is_endless: true };
         let receivers = vec![named.clone()];
         let deliveries = Deliveries::new(&KIND, app.library().clone(), receivers, Pacing::with(schedule));
         let mut following = Following::new(deliveries.clone(), named);
         following.turn().await.unwrap();
-        let put = Request::builder().method(Method::PUT).uri("/rest/a").header(header::HOST, "books.test");
+        (folder, app, deliveries, following)
+    }
+
+    async fn put(app: &App, path: &str) {
+        let uri = format!("/rest/{path}");
+        let put = Request::builder().method(Method::PUT).uri(uri).header(header::HOST, "books.test");
         let put = put.header(header::CONTENT_TYPE, "text/turtle").body(Body::empty()).unwrap();
         assert!(app.router(Via::Network).oneshot(put).await.unwrap().status().is_success());
+    }
+
+    #[tokio::test]
+    async fn each_event_that_an_operator_skips_is_left_out_although_one_before_it_was_not_accepted() {
+        let rounds = Arc::<Mutex<Vec<Vec<Cursor>>>>::default();
+        let (_folder, app, deliveries, mut following) = begun(Backwards { rounds: rounds.clone() }).await;
+        let skip = async || {
+            let uri = "/admin/bridges/slow/resume?skip=true";
+            let skip = Request::builder().method(Method::POST).uri(uri).body(Body::empty()).unwrap();
+            let response = routes(deliveries.clone()).oneshot(skip).await.unwrap();
+            assert!(response.status().is_success(), "{}", response.status());
+        };
+        put(&app, "a").await;
+        put(&app, "b").await;
+        following.turn().await.unwrap();
+        skip().await;
+        following.turn().await.unwrap();
+        put(&app, "c").await;
+        skip().await;
+        following.turn().await.unwrap();
+
+        let rounds = rounds.lock().clone();
+        assert_eq!(rounds.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 1], "{rounds:?}");
+        assert_eq!(rounds[1][0], rounds[0][0], "the second event was skipped");
+        assert!(rounds[2][0] > rounds[0][1], "both were skipped");
+        let progress = deliveries.read("slow").await.unwrap().value.unwrap();
+        assert_eq!(progress.skipped, [], "all of them are passed");
+    }
+
+    #[tokio::test]
+    async fn a_round_in_which_nothing_was_sent_does_not_forget_what_failed_before() {
+        let rounds = Arc::<AtomicUsize>::default();
+        let (_folder, app, deliveries, mut following) = begun(Unwilling { rounds: rounds.clone() }).await;
+        put(&app, "a").await;
 
         let begun = Instant::now();
         while rounds.load(Ordering::SeqCst) < 3 {

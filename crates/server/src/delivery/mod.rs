@@ -221,7 +221,12 @@ impl Deliveries {
             let known = self.read(&named.name).await?;
             let expect = known.expect;
             let changed = change(known)?;
-            if self.write(&named.name, &changed, expect).await?.is_some() {
+            let written = self.write(&named.name, &changed, expect).await.map_err(|error| match error {
+                // What is too much is in the store: the request has no body.
+                ObjectsError::OverLimit(_) => Refused(Reason::CONFLICT, error.to_string()),
+                error => error.into(),
+            });
+            if written?.is_some() {
                 named.changed.notify_one();
                 return Ok(());
             }

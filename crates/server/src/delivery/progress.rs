@@ -4,21 +4,32 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use door_http::Reason;
 use feed::Cursor;
 use heads::guarded::Known;
-use heads::{ObjectsResult, keys};
+use heads::{ObjectsError, ObjectsResult, keys};
+use library::bounds::WEBHOOKS_KEPT_MAX;
 use serde::{Deserialize, Serialize};
-use store::{Expect, Stored, Table, UnixMillis, ValueKind};
+use store::envelope::EnvelopeError;
+use store::stored::{self, StoredError};
+use store::{Class, Expect, FormatLevel, Scan, Stored, Table, UnixMillis, ValueKind};
 
 use super::Deliveries;
+use crate::feed::Refused;
 
 /// How long a server that saves nothing keeps a receiver. A round of sending is shorter.
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
+
+/// Bytes of one page of a scan over all receivers.
+const SCAN_BYTES: usize = 64 << 10;
 
 /// Most characters of a reason that is stored.
 const REASON_CHARS_MAX: usize = 200;
 
 const _: () = assert!(REASON_CHARS_MAX == library::bounds::WEBHOOK_REASON_CHARS);
+
+/// The most events that wait to be left out.
+pub(crate) const SKIPPED_MAX: usize = library::bounds::WEBHOOK_SKIPPED;
 
 /// How far a receiver is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,8 +44,9 @@ pub(crate) struct Progress {
     pub(crate) delivered: Option<UnixMillis>,
     /// The event that was not accepted, and is tried again.
     pub(crate) failing: Option<Failing>,
-    /// An event that an operator wants to be left out.
-    pub(crate) skipped: Option<Cursor>,
+    /// Events that an operator wants to be left out, and that are not passed yet: one before them was
+    /// not accepted so far.
+    pub(crate) skipped: Vec<Cursor>,
     /// Since when, and why, nothing is sent until an operator resumes.
     pub(crate) parked: Option<Parked>,
 }
@@ -63,8 +75,25 @@ pub(crate) struct Parked {
     pub(crate) why: String,
 }
 
+/// Version 1 has one event that is left out, or none. The bytes are the same then, so only a value
+/// with several is written in version 2.
 impl Stored for Progress {
     const KIND: ValueKind = ValueKind::Webhook;
+    const VERSION: u8 = 2;
+
+    fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
+        match version {
+            1 | 2 => stored::decode(payload),
+            version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
+        }
+    }
+
+    /// A store that is below [`FormatLevel::SKIPS`] gets no value with several: see
+    /// [`Progress::skip`].
+    fn encode(&self, _: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
+        let version = if self.skipped.len() > 1 { 2 } else { 1 };
+        Ok((version, stored::encode(self)?))
+    }
 }
 
 /// A reason, as much of it as is stored.
@@ -76,12 +105,38 @@ impl Progress {
     /// That of a receiver that begins behind a cursor.
     pub(crate) fn behind(cursor: Cursor) -> Self {
         let (server, leased_until) = ([0; 16], UnixMillis(0));
-        Self { cursor, server, leased_until, delivered: None, failing: None, skipped: None, parked: None }
+        Self { cursor, server, leased_until, delivered: None, failing: None, skipped: Vec::new(), parked: None }
     }
 
     /// The same, and nothing more is sent.
     pub(crate) fn parked(self, since: UnixMillis, why: &str) -> Self {
         Self { leased_until: UnixMillis(0), parked: Some(Parked { since, why: shortened(why) }), ..self }
+    }
+
+    /// The same, and the event that fails is left out too.
+    pub(crate) fn skip(mut self, level: FormatLevel) -> Result<Self, Refused> {
+        let Some(failing) = self.failing.take() else {
+            return Err(Refused(Reason::CONFLICT, "no event is failing that could be skipped".to_owned()));
+        };
+        if !self.skipped.contains(&failing.event) {
+            self.skipped.push(failing.event);
+        }
+        let count = self.skipped.len();
+        if count > SKIPPED_MAX {
+            let detail = format!(
+                "{SKIPPED_MAX} events are skipped already behind one that was not accepted; go on by `from` behind them"
+            );
+            return Err(Refused(Reason::CONFLICT, detail));
+        }
+        let needed = FormatLevel::SKIPS;
+        if count > 1 && level < needed {
+            let detail = format!(
+                "an event is skipped already behind one that was not accepted. The store has level {level}, and a \
+                 second one needs level {needed}: run `penates upgrade`, or go on by `from` behind them"
+            );
+            return Err(Refused(Reason::NEEDS_UPGRADE, detail));
+        }
+        Ok(self)
     }
 }
 
@@ -94,8 +149,37 @@ impl Deliveries {
     }
 
     /// Writes how far a receiver is; `None`: another server has changed it.
+    ///
+    /// Errors: [`ObjectsError::OverLimit`] for a new one if as many are remembered as may be.
     pub(crate) async fn write(&self, name: &str, progress: &Progress, expect: Expect) -> ObjectsResult<Option<Expect>> {
+        if expect == Expect::Absent {
+            self.check_room(name).await?;
+        }
         self.library.heads.write_guarded(Table::Work, keys::webhooks(), self.row(name), progress, expect).await
+    }
+
+    /// Refuses a receiver that has no row yet if there are as many as may be: they are kept for ever,
+    /// so that a receiver that is configured again goes on where it was.
+    async fn check_room(&self, name: &str) -> ObjectsResult<()> {
+        let (heads, partition) = (&self.library.heads, keys::webhooks());
+        let (mut kept, mut scan) = (0, Some(Scan::prefix(Bytes::new(), SCAN_BYTES)));
+        while let Some(range) = scan {
+            let read = || async {
+                let call = heads.call(Class::Description).strong();
+                Ok(heads.store().scan(call, Table::Work, &partition, range.clone()).await?)
+            };
+            let page = heads.retry_transient(read).await?;
+            kept += page.rows.len() as u64;
+            scan = range.resumed(page.next);
+        }
+        if kept < WEBHOOKS_KEPT_MAX {
+            return Ok(());
+        }
+        let word = self.kind.word;
+        Err(ObjectsError::OverLimit(format!(
+            "the {word} `{name}` is new, and the store remembers {kept} webhooks and bridges of other names: configure \
+             it by the name of one that is not used any more, and resume it from a cursor or a time"
+        )))
     }
 
     fn row(&self, name: &str) -> Bytes {
@@ -106,7 +190,7 @@ impl Deliveries {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use store::stored;
+    use store::envelope;
 
     use super::*;
 
@@ -122,7 +206,7 @@ mod tests {
             leased_until: UnixMillis(7),
             delivered: Some(UnixMillis(8)),
             failing: Some(failing),
-            skipped: Some(cursor("09")),
+            skipped: vec![cursor("09")],
             parked: Some(Parked { since: UnixMillis(10), why: "why".to_owned() }),
             ..begun.clone()
         };
@@ -137,7 +221,47 @@ mod tests {
             .concat()
             .replace(' ', "");
         assert_eq!(payload(stored::encode(&full).unwrap()), expected);
-        assert_eq!(stored::open::<Progress>(&stored::seal(&full).unwrap()).unwrap(), full);
+        let sealed = |progress: &Progress| stored::seal_for(FormatLevel::NEWEST, progress).unwrap();
+        let bytes = stored::encode(&full).unwrap();
+        assert_eq!(sealed(&full), envelope::seal_version(ValueKind::Webhook, 1, &bytes));
+        assert_eq!(stored::open::<Progress>(&sealed(&full)).unwrap(), full);
+
+        let several = Progress { skipped: vec![cursor("09"), cursor("0b")], ..full };
+        let skipped = [sixteen("09"), sixteen("0b")].concat();
+        let expected = expected.replace(&format!("01{}", sixteen("09")), &format!("02{skipped}"));
+        let bytes = stored::encode(&several).unwrap();
+        assert_eq!(payload(bytes.clone()), expected);
+        assert_eq!(sealed(&several), envelope::seal_version(ValueKind::Webhook, 2, &bytes));
+        assert_eq!(stored::open::<Progress>(&sealed(&several)).unwrap(), several);
+    }
+
+    #[test]
+    fn a_second_event_is_skipped_in_a_store_whose_level_has_room_for_it_and_so_many_are_at_most() {
+        let failing = |progress: Progress, n: usize| {
+            let event = Cursor::before(UnixMillis(1_000 + n as u64));
+            let why = "no".to_owned();
+            let failing = Failing { event, at: UnixMillis(1), tries: 1, next_try: UnixMillis(2), why };
+            Progress { failing: Some(failing), ..progress }
+        };
+        let skip = |progress: Progress, n, level| failing(progress, n).skip(level);
+        let refused = |skipped: Result<Progress, Refused>| skipped.map_err(|Refused(reason, why)| (reason, why)).err();
+        let begun = Progress::behind(Cursor::BEGINNING);
+        let (reason, _) = refused(begun.clone().skip(FormatLevel::NEWEST)).unwrap();
+        assert_eq!(reason, Reason::CONFLICT, "nothing is failing");
+
+        let one = skip(begun, 1, FormatLevel::WEBHOOKS).unwrap_or_else(|Refused(_, why)| panic!("{why}"));
+        assert_eq!((one.skipped.len(), &one.failing), (1, &None));
+        let (reason, why) = refused(skip(one.clone(), 2, FormatLevel::WEBHOOKS)).unwrap();
+        assert!(reason == Reason::NEEDS_UPGRADE && why.contains("penates upgrade"), "{why}");
+        let again = skip(one.clone(), 1, FormatLevel::WEBHOOKS).unwrap_or_else(|Refused(_, why)| panic!("{why}"));
+        assert_eq!(again.skipped, one.skipped);
+
+        let many = (2..=SKIPPED_MAX).fold(one, |progress, n| {
+            skip(progress, n, FormatLevel::SKIPS).unwrap_or_else(|Refused(_, why)| panic!("{why}"))
+        });
+        assert_eq!(many.skipped.len(), SKIPPED_MAX);
+        let (reason, why) = refused(skip(many, SKIPPED_MAX + 1, FormatLevel::SKIPS)).unwrap();
+        assert!(reason == Reason::CONFLICT && why.contains("`from`"), "{why}");
     }
 
     #[test]

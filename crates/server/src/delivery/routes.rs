@@ -9,6 +9,7 @@ use axum::{Json, Router};
 use door_http::{Path, Query, Reason};
 use heads::ObjectsError;
 use serde::{Deserialize, Serialize};
+use store::FormatLevel;
 
 use super::progress::Progress;
 use super::{Deliveries, Failure, Named};
@@ -166,25 +167,32 @@ async fn resume(
             Some(cursor)
         }
     };
-    deliveries.change(named, |known| resumed(known.value, from, skip)).await?;
+    let level = deliveries.library.store().level();
+    deliveries.change(named, |known| resumed(known.value, from, skip.then_some(level))).await?;
     let (kind, from) = (deliveries.kind.word, from.map(|from| from.to_string()));
     tracing::info!(kind, name, from, skip, "an operator resumes a receiver");
     Ok(Json(deliveries.listed(named).await?))
 }
 
-/// How far a receiver is once an operator resumes it.
-fn resumed(progress: Option<Progress>, from: Option<Cursor>, skip: bool) -> Result<Progress, Refused> {
-    let refused = |detail: &str| Refused(Reason::CONFLICT, detail.to_owned());
+/// How far a receiver is once an operator resumes it. `skips_at`: the event that fails is left out, in a
+/// store of this level.
+fn resumed(
+    progress: Option<Progress>,
+    from: Option<Cursor>,
+    skips_at: Option<FormatLevel>,
+) -> Result<Progress, Refused> {
     let mut progress = match (progress, from) {
         (Some(progress), None) => progress,
         // The server that delivers must read what is stored now.
-        (Some(progress), Some(from)) => Progress { cursor: from, skipped: None, ..progress },
+        (Some(progress), Some(from)) => Progress { cursor: from, skipped: Vec::new(), ..progress },
         (None, Some(from)) => Progress::behind(from),
-        (None, None) => return Err(refused("no server has begun to deliver it: name a place by `from`")),
+        (None, None) => {
+            let detail = "no server has begun to deliver it: name a place by `from`".to_owned();
+            return Err(Refused(Reason::CONFLICT, detail));
+        }
     };
-    if skip {
-        let failing = progress.failing.as_ref().ok_or_else(|| refused("no event is failing that could be skipped"))?;
-        progress.skipped = Some(failing.event);
+    if let Some(level) = skips_at {
+        progress = progress.skip(level)?;
     }
     (progress.failing, progress.parked) = (None, None);
     Ok(progress)

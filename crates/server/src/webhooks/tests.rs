@@ -603,7 +603,7 @@ async fn the_state_of_a_webhook_that_is_damaged_is_parked_and_resumed_by_an_oper
     let receiver = willing().await;
     let server = server(config(vec![hook(&receiver.url)])).await;
     let heads = &server.app.library().heads;
-    let other = heads::head::seal(&Progress::behind(::feed::Cursor::BEGINNING)).unwrap();
+    let other = heads::head::seal_for(FormatLevel::NEWEST, &Progress::behind(::feed::Cursor::BEGINNING)).unwrap();
     let broken = Bytes::copy_from_slice(&other[..other.len() - 1]);
     let step = store::Step::CompareAndWrite {
         table: store::Table::Work,
@@ -620,6 +620,38 @@ async fn the_state_of_a_webhook_that_is_damaged_is_parked_and_resumed_by_an_oper
     assert!(parked["parked"]["why"].as_str().unwrap().contains("is lost"), "{parked}");
     assert_eq!(server.resume("?from=start").await.0, StatusCode::OK);
     receiver.until(2).await;
+}
+
+#[tokio::test]
+async fn a_webhook_of_a_new_name_is_refused_once_as_many_are_remembered_as_may_be() {
+    let receiver = willing().await;
+    let server = server(config(vec![hook(&receiver.url)])).await;
+    let heads = &server.app.library().heads;
+    let progress = Progress::behind(::feed::Cursor::BEGINNING);
+    let value = heads::head::seal_for(FormatLevel::NEWEST, &progress).unwrap();
+    let remembers = |name: String| store::Step::CompareAndWrite {
+        table: store::Table::Work,
+        partition: heads::keys::webhooks(),
+        sort: Bytes::from(name),
+        expect: store::Expect::Absent,
+        guard: store::Guard { stamp: heads.stamp(), tag: Bytes::new() },
+        value: value.clone(),
+    };
+    let names: Vec<String> = (0..library::bounds::WEBHOOKS_KEPT_MAX - 1).map(|n| format!("n{n}")).collect();
+    for names in names.chunks(512) {
+        let steps = names.iter().cloned().map(remembers).collect();
+        let ran = heads.store().run(heads.call(store::Class::Description), steps).await.unwrap();
+        assert!(ran.is_applied());
+    }
+    server.webhooks.write("last", &progress, store::Expect::Absent).await.unwrap().unwrap();
+    let refused = server.webhooks.write("index", &progress, store::Expect::Absent).await;
+    assert!(matches!(&refused, Err(heads::ObjectsError::OverLimit(why)) if why.contains("`index`")), "{refused:?}");
+    let (status, problem) = server.resume("?from=start").await;
+    assert_eq!(status, StatusCode::CONFLICT);
+    assert!(problem["detail"].as_str().unwrap().contains("the webhook `index` is new"), "{problem}");
+    // Those that are remembered go on.
+    let known = server.webhooks.read("n0").await.unwrap();
+    server.webhooks.write("n0", &progress, known.expect).await.unwrap().unwrap();
 }
 
 #[tokio::test]

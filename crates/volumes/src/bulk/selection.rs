@@ -56,6 +56,9 @@ pub const OWNED_MAX: u64 = 100_000;
 /// How often planning restarts because a volume changed between planning and pinning.
 const ATTEMPTS_MAX: u32 = 5;
 
+/// The ids that are drawn for a selection until its volumes have room for the pins of one.
+const DRAWS_MAX: u32 = 3;
+
 /// The part of the memory for large shares that the rows of a plan may take: one of so many. To
 /// read them takes twice their bytes, of the half that one party can have.
 const PLAN_ONE_OF: u64 = 4;
@@ -153,7 +156,8 @@ impl Planning<'_> {
     /// Plans, pins and stores a selection for `requester`.
     ///
     /// Fails with [`ObjectsError::Invalid`] for a level without a known length,
-    /// [`ObjectsError::OverLimit`] for too long a life or too many selections,
+    /// [`ObjectsError::OverLimit`] for too long a life or too many selections, of the requester or
+    /// of one of the volumes,
     /// [`StoreError::Limit`] for one that would take too much to be read,
     /// [`ObjectsError::Conflict`] if volumes change faster than they can be pinned,
     /// [`ObjectsError::Overloaded`] while the audit lags.
@@ -194,8 +198,7 @@ impl Planning<'_> {
                 return Err(over_limit(owned_max));
             }
             handle.plan_form().check(&plan, Memory::largest_share(options.memory_bytes) / PLAN_ONE_OF)?;
-            let id = hex::encode(handle.heads.surroundings().random.bytes::<16>());
-            if handle.pin_plan(&plan, &id, ends).await? {
+            if let Some(id) = handle.pin_plan(&plan, ends).await? {
                 let info = describe(id, owner, created, ends, &plan)?;
                 handle.store_selection(&info, &plan).await?;
                 return Ok(Selection { info, plan });
@@ -325,19 +328,27 @@ impl Volumes {
         Ok(None)
     }
 
-    /// Pins what a plan names. Returns false if something changed meanwhile; then nothing stays
-    /// pinned.
-    async fn pin_plan(&self, plan: &BulkPlan, id: &str, ends: UnixMillis) -> ObjectsResult<bool> {
+    /// Pins what a plan names, for a new selection, and returns its id; `None` if something changed
+    /// meanwhile. Then nothing stays pinned.
+    async fn pin_plan(&self, plan: &BulkPlan, ends: UnixMillis) -> ObjectsResult<Option<String>> {
         let volumes = (0..plan.volumes.len())
             .map(|group| Ok((plan.volume_id(group)?, plan.volumes[group].revision)))
             .collect::<ObjectsResult<Vec<(VolumeId, RevisionId)>>>()?;
-        let pinned = self.pin(&volumes, id, ends).await?;
+        let mut draws = 1;
+        let (id, pinned) = loop {
+            let id = hex::encode(self.heads.surroundings().random.bytes::<16>());
+            match self.pin(&volumes, &id, ends).await {
+                // Nothing was pinned, and the next id most likely begins otherwise.
+                Err(ObjectsError::OverLimit(_)) if draws < DRAWS_MAX => draws += 1,
+                pinned => break (id, pinned?),
+            }
+        };
         if pinned.iter().all(|pinned| *pinned == Pinned::Held) {
-            return Ok(true);
+            return Ok(Some(id));
         }
         let ids: Vec<VolumeId> = volumes.into_iter().map(|(volume, _)| volume).collect();
-        self.unpin(&ids, id).await?;
-        Ok(false)
+        self.unpin(&ids, &id).await?;
+        Ok(None)
     }
 
     /// Puts the rows of a selection. Only the last one makes it visible.

@@ -1,17 +1,20 @@
 //! Selections: their bytes stay the same until they end, whatever happens to the volumes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use audit::Requester;
 use budget::Party;
 use hathi::VolumeId;
-use heads::{LibraryOptions, ObjectsError};
+use heads::{LibraryOptions, ObjectsError, RevisionId, Surroundings, keys};
 use library::Library;
 use pack::{Layout, Level};
 use store::faults::{Damage, Harm};
-use store::{Call, Class, Clock, Deadline, ManualClock, Store, Table};
-use volumes::{BulkRequest, CollectLimits, SelectionInfo, SelectionTerms, Unchanged};
+use store::{Call, Class, Clock, Deadline, ManualClock, Random, Store, SystemRandom, Table};
+use volumes::{
+    ALIKE_PINS_MAX, BulkRequest, CollectLimits, Pinned, SelectionInfo, SelectionTerms, UNSEEN_PINS_MAX, Unchanged,
+};
 
 use super::bench::{Bench, bench, bench_with, pages, request, somebody, whole_volumes};
 use crate::support::{START, faulty, id, import, volume};
@@ -123,6 +126,81 @@ async fn a_selection_can_be_deleted_and_frees_its_place() {
     assert_eq!((owner.as_str(), volumes, missing), ("token somebody", 1, 0));
     bench.clock.advance(bench.library.options().selection_life);
     assert!(select(&somebody()).await.is_ok(), "one that has ended takes no place");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_very_many_selections_name_takes_no_more_of_them_than_its_partition_may_have() {
+    let bench = bench().await;
+    let (a, b) = (bench.add("t.a", &["one"]).await, bench.add("t.b", &["two"]).await);
+    let revision = bench.library.volumes.volume(&a).await.unwrap().revision;
+    let other = bench.library.volumes.volume(&b).await.unwrap().revision;
+    let ends = bench.clock.now().plus(DAY);
+    let pin = async |pins: &[(VolumeId, RevisionId)], id: &str| bench.library.volumes.pin(pins, id, ends).await;
+    let (selection, last) = (|n: usize| format!("abc{n:029x}"), ALIKE_PINS_MAX);
+    for n in 0..last {
+        assert_eq!(pin(&[(a.clone(), revision)], &selection(n)).await.unwrap(), [Pinned::Held], "{n}");
+    }
+    // Every pin counts, also one that is there.
+    let same = vec![(a.clone(), revision); UNSEEN_PINS_MAX as usize - last];
+    pin(&same, &selection(0)).await.unwrap();
+    let both = [(b.clone(), other), (a.clone(), revision)];
+    let full = pin(&both, &selection(last)).await;
+    assert!(matches!(&full, Err(ObjectsError::OverLimit(why)) if why.contains("t.a is in")), "{full:?}");
+    let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(60)));
+    let (of_b, refused) = (keys::volume_partition(&b), keys::pin(&selection(last)));
+    let put = bench.faults.get(call, Table::Pins, &of_b, &refused).await.unwrap();
+    assert_eq!(put, None, "no volume of a refused selection is pinned");
+    bench.library.volumes.unpin(std::slice::from_ref(&a), &selection(0)).await.unwrap();
+    assert_eq!(pin(&both, &selection(last)).await.unwrap(), [Pinned::Held; 2], "there is room again");
+    let full = pin(&both, &selection(0)).await;
+    assert!(matches!(&full, Err(ObjectsError::OverLimit(_))), "each pin of a part with many is looked at: {full:?}");
+    let elsewhere = "abd00000000000000000000000000000";
+    assert_eq!(pin(&both, elsewhere).await.unwrap(), [Pinned::Held; 2], "another part has room");
+    assert_eq!(pin(&both, &selection(0)).await.unwrap(), [Pinned::Held; 2], "it has few, so no look is needed");
+}
+
+/// Randomness in which so many ids begin with `abc`, and the others do not.
+struct Alike(AtomicUsize);
+
+impl Random for Alike {
+    fn fill(&self, bytes: &mut [u8]) {
+        SystemRandom.fill(bytes);
+        if bytes.len() == 16 {
+            let left = self.0.load(Ordering::SeqCst);
+            self.0.store(left.saturating_sub(1), Ordering::SeqCst);
+            bytes[..2].copy_from_slice(if left > 0 { &[0xab, 0xc0] } else { &[0xff, 0xff] });
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selection_is_refused_only_if_its_volumes_have_no_room_for_any_of_three_ids() {
+    let bench = bench().await;
+    let random = Arc::new(Alike(AtomicUsize::new(0)));
+    let surroundings = Surroundings { random: random.clone(), ..Surroundings::of_this_machine(bench.clock.clone()) };
+    let library = Library::open_within(bench.faults.clone(), surroundings, LibraryOptions::default()).await.unwrap();
+    let a = bench.add("t.a", &["one"]).await;
+    let revision = library.volumes.volume(&a).await.unwrap().revision;
+    let ends = bench.clock.now().plus(DAY);
+    let pin = async |times: usize, n: usize| {
+        let pins = vec![(a.clone(), revision); times];
+        library.volumes.pin(&pins, &format!("abc{n:029x}"), ends).await.unwrap();
+    };
+    for n in 0..ALIKE_PINS_MAX {
+        pin(1, n).await;
+    }
+    // Every pin counts, also one that is there.
+    pin(UNSEEN_PINS_MAX as usize - ALIKE_PINS_MAX, 0).await;
+    let wanted = request(whole_volumes(std::slice::from_ref(&a)), Layout::Pages, Level::Frames, false);
+    let select = async |alike: usize| {
+        random.0.store(alike, Ordering::SeqCst);
+        library.volumes.select(&wanted, &somebody(), SelectionTerms::default()).await
+    };
+    let refused = select(3).await;
+    assert!(matches!(&refused, Err(ObjectsError::OverLimit(why)) if why.contains("t.a is in")), "{refused:?}");
+    assert_eq!(random.0.load(Ordering::SeqCst), 0, "three ids are drawn");
+    let selection = select(2).await.unwrap();
+    assert!(selection.info.id.starts_with("ffff"), "{}", selection.info.id);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -514,9 +514,6 @@ async fn where_hundreds_of_thousands_of_versions_are_kept_the_first_of_them_is_f
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deletions_do_not_count_among_the_versions_that_are_kept() {
-    if ON_CASSANDRA {
-        return;
-    }
     let faulty = with_versions(20).await;
     delete(&faulty.library, "a").await.unwrap();
     faulty.library.repository.remove_tombstone(&path("a")).await.unwrap();
