@@ -280,6 +280,8 @@ mod tests {
             let suite = std::fs::read_to_string(tests.join("on_cassandra.rs")).unwrap();
             let (header, modules): (Vec<&str>, Vec<&str>) = suite.lines().partition(|line| line.starts_with("//!"));
             let (header, modules) = (header.join("\n"), modules.join("\n"));
+            // Behind this it lists tests that do nothing, of files that run.
+            let left_out = header.split("These tests are here").next().unwrap();
             let mut seen = 0;
             for file in sources(&tests.join(folder)) {
                 let name = file.strip_prefix(tests.join(folder)).unwrap().to_str().unwrap();
@@ -289,7 +291,7 @@ mod tests {
                 }
                 seen += 1;
                 let runs = modules.contains(&format!("#[path = \"{folder}/{name}\"]"));
-                let is_left_out = header.contains(&format!("`{name}`"));
+                let is_left_out = left_out.contains(&format!("`{name}`"));
                 assert_ne!(runs, is_left_out, "{package}, {name}: whether it runs, whether it is left out");
             }
             assert!(seen > 20, "{package}: {seen} files");

@@ -233,9 +233,8 @@ mod tests {
         for damaged in [0, 41, 89] {
             inputs[damaged].1.crc32 ^= 1;
         }
-        let forms: [&dyn Fn(&[Input]) -> Vec<Output>; 3] =
-            [&stored, &|inputs: &[Input]| recompressed(1, inputs), &|inputs: &[Input]| recompressed(9, inputs)];
-        for form in forms {
+        for level in [0, 1, 9] {
+            let form = |inputs: &[Input]| if level == 0 { stored(inputs) } else { recompressed(level, inputs) };
             let outputs = form(&inputs);
             assert_eq!(outputs.len(), texts.len());
             for ((page, content), input) in outputs.into_iter().zip(&inputs) {

@@ -272,6 +272,8 @@ mod tests {
         }
     }
 
+    type Change = (Space, Bytes, Option<Bytes>);
+
     /// Decides on lists as one group over an empty database. Returns which are accepted, and how
     /// many keys are left to write.
     fn decide(lists: Vec<Vec<Step>>) -> (Vec<bool>, usize) {
@@ -280,11 +282,11 @@ mod tests {
     }
 
     /// What is left to write of lists that are accepted.
-    fn written(lists: Vec<Vec<Step>>) -> Vec<(Space, Bytes, Option<Bytes>)> {
+    fn written(lists: Vec<Vec<Step>>) -> Vec<Change> {
         decided(lists).1
     }
 
-    fn decided(lists: Vec<Vec<Step>>) -> (Vec<bool>, Vec<(Space, Bytes, Option<Bytes>)>) {
+    fn decided(lists: Vec<Vec<Step>>) -> (Vec<bool>, Vec<Change>) {
         let folder = tempfile::tempdir().unwrap();
         let (database, options) = (folder.path().join("text"), EmbeddedOptions::default().of_lane(TABLE.lane()));
         Tables::make(&database, TABLE.lane(), &options).unwrap();

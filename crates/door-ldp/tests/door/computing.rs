@@ -44,7 +44,7 @@ static IS_FULL: AtomicBool = AtomicBool::new(false);
 /// Whether such an update may go on. It waits without computing, which has a limit.
 static MAY_GO_ON: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
-/// Each look finds most of a mebibyte more, so that with its text an update holds a mebibyte for each.
+/// Each look finds a mebibyte more, and a sixteenth.
 fn held() -> i64 {
     let looked = LOOKED.get();
     if looked == LOOKS {
@@ -54,7 +54,7 @@ fn held() -> i64 {
     } else {
         LOOKED.set(looked + 1);
     }
-    looked * (15 << 16)
+    looked * (17 << 16)
 }
 
 /// The response to an update of the resource with the name of the client.
