@@ -17,10 +17,10 @@ use parking_lot::Mutex;
 /// look that finds room. None needs a look before it has grown by half as much, however much others
 /// grow.
 ///
-/// If many more things grow than are remembered, all counts begin anew from time to time: then, and
-/// in a new process, a thing may grow by `max` once more. Each time, at least a quarter of what all
-/// remembered things may grow has been counted. Each of [`Unseen::PARTS`] equal parts of the things
-/// begins anew by itself.
+/// If many more things grow than are remembered, all counts are set to zero from time to time.
+/// Then, and in a new process, a thing may grow by `max` once more. Before that, at least a quarter
+/// of what all remembered things may grow has been counted. The things are in [`Unseen::PARTS`]
+/// equal parts, each with its own time for this.
 #[derive(Debug)]
 pub struct Unseen {
     /// Makes it hard to find things of one part.

@@ -46,7 +46,7 @@ pub const UNSEEN_BYTES_MAX: u32 = 512 << 10;
 const ROW_BYTES: usize = 20;
 
 /// It is remembered of so many records how much was set unseen: 4 MiB of memory, 9 at most. If more
-/// are set, the counts begin anew each time that 16 GiB were set, or more.
+/// are set, the counts are set to zero each time that 16 GiB were set, or more.
 const UNSEEN_RECORDS: usize = 1 << 17;
 
 /// The pause before a change is made again, because another one was faster.

@@ -48,8 +48,8 @@ pub const PIN_BEGINNINGS: u64 = 1 << (4 * ALIKE_DIGITS);
 const ALIKE_BYTES: usize = 16 << 10;
 
 /// It is remembered of so many volumes how many pins were put without a look: 2 MiB of memory, 5 at
-/// most. If more are pinned, the counts begin anew each time that 160 million pins were put, or
-/// more.
+/// most. If more are pinned, the counts are set to zero each time that 160 million pins were put,
+/// or more.
 const UNSEEN_VOLUMES: usize = 1 << 16;
 
 /// Counts the pins that are put without a look.

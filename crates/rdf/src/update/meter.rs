@@ -61,7 +61,7 @@ pub(super) struct Meter {
     limits: Limits,
     cancellation: Cancellation,
     room: Room,
-    /// Bytes that the update held before. This thread frees them, whoever allocated them.
+    /// Bytes that the update held before. This thread frees them, also if another allocated them.
     read_bytes: usize,
     /// Processor time of the thread before.
     cpu_before: Duration,

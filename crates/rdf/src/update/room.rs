@@ -18,8 +18,8 @@ const STEP_BYTES: usize = 1 << 20;
 /// Gives so many bytes in all, or says why not.
 type Give = dyn Fn(usize) -> Result<(), UpdateError> + Send + Sync;
 
-/// The memory for one update. It only grows: whoever gave it has it back when the update has ended.
-/// Cheap to clone.
+/// The memory for one update. It only grows. What gives it gets all of it back when the update has
+/// ended. Cheap to clone.
 #[derive(Clone)]
 pub struct Room(Arc<State>);
 
