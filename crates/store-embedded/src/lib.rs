@@ -41,9 +41,9 @@
 //! - `contents.rs`, `header.rs`, `reading.rs` (with `once.rs`) and `sums.rs`: large contents;
 //!   `cut/`: what backups read; `sweep.rs`, `unknown.rs`, `unread.rs` and `swept.rs`;
 //!   `forecast.rs`: what is going to expire; `salvage/`;
-//! - at the bottom `tables.rs`, with `once_rows.rs` the only user of fjall's interface (`opening/`
-//!   knows its files), `space.rs` and `files.rs`, and `key.rs`, `value.rs`, `expiry.rs`, the stored
-//!   format.
+//! - at the bottom `tables.rs`, with `once_rows.rs` and `replaced.rs` the only user of fjall's
+//!   interface (`opening/` knows its files), `space.rs` and `files.rs`, and `key.rs`, `value.rs`,
+//!   `expiry.rs`, the stored format.
 
 mod at_once;
 mod committer;
@@ -65,12 +65,14 @@ mod once_rows;
 mod opening;
 mod options;
 mod plan;
+mod priority;
 mod private;
 mod prompt;
 mod queue;
 mod read;
 mod reading;
 mod recorder;
+mod replaced;
 mod room;
 mod row_cache;
 mod salvage;

@@ -4,7 +4,6 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -29,7 +28,9 @@ use crate::opening::record::{DatabaseId, Mark, Record, RecordFile, Synced};
 use crate::opening::versions::{self, Known, List};
 use crate::opening::{self, Found};
 use crate::options::LaneOptions;
+use crate::priority;
 use crate::recorder::{Engine, Memtable, Recorder, Seen};
+use crate::replaced::ReplacedFiles;
 use crate::row_cache::{Lookup, RowActivity, RowCache};
 use crate::space::Space;
 use crate::value::{self, Value};
@@ -62,6 +63,8 @@ const CACHED: Table = Table::Records;
 
 /// The open database of a lane.
 pub(crate) struct Tables {
+    /// Ends before the database closes.
+    _replaced: ReplacedFiles,
     lane: Lane,
     database: Database,
     /// In the order of [`Space::all`].
@@ -97,9 +100,7 @@ impl Checked {
             found.known.write(&known).map_err(|source| io_error("writing", &known, source))?;
         }
         drop(unused);
-        let (database, keyspaces) = match catch_unwind(AssertUnwindSafe(|| {
-            open_keyspaces(folder, lane, options, options.worker_threads.max(1))
-        })) {
+        let (database, keyspaces) = match open_with_workers(folder, lane, options)? {
             Ok(opened) => opened.map_err(|error| open_error(folder, error))?,
             Err(_) => return Err(unreadable(folder, "its recovery failed, see the log".to_owned())),
         };
@@ -116,8 +117,11 @@ impl Checked {
         let forecast = Forecast::default();
         let row_cache = (lane == CACHED.lane()).then(|| RowCache::new(options.row_cache_bytes));
         let memtable_bytes = options.memtable_bytes;
+        let trees = keyspaces.iter().map(|(_, keyspace)| keyspace.tree.clone());
+        let _replaced = ReplacedFiles::start(lane, trees)
+            .map_err(|source| io_error("starting the thread that deletes replaced files in", folder, source))?;
         let once_rows = OnceRows::new();
-        Ok(Tables { lane, database, keyspaces, row_cache, once_rows, recorder, forecast, memtable_bytes })
+        Ok(Tables { _replaced, lane, database, keyspaces, row_cache, once_rows, recorder, forecast, memtable_bytes })
     }
 }
 
@@ -637,6 +641,24 @@ fn open_keyspaces(
     Ok((database, keyspaces))
 }
 
+/// Opens a database, whose threads merge and write files at a lower priority: they inherit it from the
+/// thread that starts them. The inner error is a panic of the engine.
+fn open_with_workers(
+    folder: &Path,
+    lane: Lane,
+    options: &LaneOptions,
+) -> StoreResult<thread::Result<fjall::Result<(Database, Keyspaces)>>> {
+    let open = || {
+        priority::lower();
+        open_keyspaces(folder, lane, options, options.worker_threads.max(1))
+    };
+    thread::scope(|scope| {
+        let opening = thread::Builder::new().name(format!("open-{lane}")).spawn_scoped(scope, open);
+        let opening = opening.map_err(|source| io_error("starting the thread that opens", folder, source))?;
+        Ok(opening.join())
+    })
+}
+
 /// Makes the keyspaces of a database and closes it.
 pub(crate) fn make_keyspaces(folder: &Path, lane: Lane, options: &LaneOptions) -> fjall::Result<()> {
     open_keyspaces(folder, lane, options, 0).map(|_| ())
@@ -791,6 +813,15 @@ mod tests {
         }
         let newest = tables.view().newest(Space::Rows(CACHED), b"key").unwrap();
         assert_eq!(newest, Some(value::encode_plain(b"second", None)));
+    }
+
+    #[test]
+    fn threads_that_merge_and_write_files_leave_the_processors_to_those_that_serve() {
+        let folder = tempfile::tempdir().unwrap();
+        let (database, options) = (folder.path().join("records"), EmbeddedOptions::default().of_lane(CACHED.lane()));
+        Tables::make(&database, CACHED.lane(), &options).unwrap();
+        let _tables = Tables::check(&database, CACHED.lane(), None).unwrap().open(&options).unwrap();
+        assert!(priority::tests::is_lower("fjall:worker"));
     }
 
     #[test]

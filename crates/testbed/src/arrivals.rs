@@ -231,9 +231,9 @@ impl Shape {
                 Box::new(Poisson::new(*rate / f64::from(workers), *duration, seed, worker))
             }
             _ => {
-                let pieces = self.pieces(workers);
+                let mut instants = Instants::of(self.pieces(workers));
                 let numbers = (u64::from(worker)..).step_by(workers as usize);
-                Box::new(numbers.map_while(move |number| instant(&pieces, number)))
+                Box::new(numbers.map_while(move |number| instants.of_user(number)))
             }
         }
     }
@@ -270,19 +270,34 @@ impl Piece {
     }
 }
 
-/// When the user of this number arrives; `None`: nobody arrives any more.
-fn instant(pieces: &[Piece], number: u64) -> Option<Duration> {
-    let (mut before, mut seconds) = (0.0, 0.0);
-    for piece in pieces {
-        let users = number as f64 - before;
-        // Rounding must not move the last user of a piece into it or out of it.
-        if users < piece.users() - 1e-6 {
-            return Some(Duration::from_secs_f64(seconds + piece.at(users.max(0.0))));
-        }
-        before += piece.users();
-        seconds += piece.seconds;
+/// When users arrive. They are asked for in the order of their numbers, so that each looks only at
+/// the piece of the one before, however many pieces there are.
+struct Instants {
+    pieces: std::vec::IntoIter<Piece>,
+    /// The users and the seconds of all pieces before.
+    before: f64,
+    seconds: f64,
+}
+
+impl Instants {
+    fn of(pieces: Vec<Piece>) -> Self {
+        Self { pieces: pieces.into_iter(), before: 0.0, seconds: 0.0 }
     }
-    None
+
+    /// When the user of this number arrives; `None`: nobody arrives any more.
+    fn of_user(&mut self, number: u64) -> Option<Duration> {
+        while let Some(piece) = self.pieces.as_slice().first() {
+            let users = number as f64 - self.before;
+            // Rounding must not move the last user of a piece into it or out of it.
+            if users < piece.users() - 1e-6 {
+                return Some(Duration::from_secs_f64(self.seconds + piece.at(users.max(0.0))));
+            }
+            self.before += piece.users();
+            self.seconds += piece.seconds;
+            self.pieces.next();
+        }
+        None
+    }
 }
 
 struct Poisson {

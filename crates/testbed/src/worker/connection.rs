@@ -27,8 +27,10 @@ pub struct Connector {
     /// Header fields of all requests.
     headers: Vec<(HeaderName, HeaderValue)>,
     connections: Connections,
+    /// The connection that all users have, if it takes many requests at once.
+    common: RefCell<Option<Connection>>,
     /// Connections that nobody uses, if users share them. The one that was used last comes first, so
-    /// that those in excess grow old.
+    /// that those in excess grow old. A request looks at no other: there may be thousands.
     idle: RefCell<Vec<Connection>>,
     /// Is held while a connection is made that all share.
     making: Mutex<()>,
@@ -69,7 +71,8 @@ impl Connector {
         headers: Vec<(HeaderName, HeaderValue)>,
         connections: Connections,
     ) -> Rc<Self> {
-        Rc::new(Self { target, tls, headers, connections, idle: RefCell::default(), making: Mutex::default() })
+        let (common, idle, making) = Default::default();
+        Rc::new(Self { target, tls, headers, connections, common, idle, making })
     }
 
     /// Connections to the same target, of its own, that users share in another way.
@@ -80,13 +83,13 @@ impl Connector {
 
     /// A connection that is free, or a new one. The second is true if it was used before.
     pub async fn connection(&self, own: &mut Option<Connection>) -> Result<(Connection, bool), Failure> {
-        if let Some(shared) = self.shared() {
-            return Ok((shared, true));
+        if let Some(common) = self.common() {
+            return Ok((common, true));
         }
         // One user makes the connection that all share; the others wait for it.
         let _making = if self.is_shared() { Some(self.making.lock().await) } else { None };
-        if let Some(shared) = self.shared() {
-            return Ok((shared, true));
+        if let Some(common) = self.common() {
+            return Ok((common, true));
         }
         while let Some(known) = own.take().or_else(|| self.idle.borrow_mut().pop()) {
             if known.is_open() {
@@ -95,9 +98,9 @@ impl Connector {
         }
         let connection = self.connect().await?;
         if self.connections.keep == Keep::Worker
-            && let Some(shared) = connection.share()
+            && let Some(common) = connection.share()
         {
-            self.idle.borrow_mut().push(shared);
+            self.common.replace(Some(common));
         }
         Ok((connection, false))
     }
@@ -116,11 +119,11 @@ impl Connector {
         self.target.protocol == Protocol::Http && keep == Keep::Worker && http == Http::Two
     }
 
-    /// A connection that many requests use at once.
-    fn shared(&self) -> Option<Connection> {
-        let mut idle = self.idle.borrow_mut();
-        idle.retain(|known| known.is_open() || known.share().is_none());
-        idle.last().and_then(Connection::share)
+    /// The connection that all users have, once more, if it is there and open.
+    fn common(&self) -> Option<Connection> {
+        let mut common = self.common.borrow_mut();
+        let open = common.take().filter(Connection::is_open)?;
+        common.insert(open).share()
     }
 
     /// A new connection.
@@ -144,7 +147,7 @@ impl Connector {
     pub fn give_back(&self, connection: Connection, own: &mut Option<Connection>) {
         match self.connections.keep {
             Keep::User => *own = Some(connection),
-            // One that many use is there already.
+            // All users have it already.
             Keep::Worker if connection.share().is_some() => {}
             Keep::Worker => self.idle.borrow_mut().push(connection),
             Keep::Request => {}

@@ -67,6 +67,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(300);
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 /// How many graphs are compared at once, on threads that are not the one of the load.
 const COMPARISONS: usize = 2;
+/// Large answers and graphs that are looked at at the same time. More threads would take the
+/// processors from the one that sends requests, in a run of a candidate that was silent for a while.
+const CHECKING_THREADS_MAX: usize = 4;
 /// How often it reports what it has done.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -377,9 +380,10 @@ fn resident() -> Option<Resident> {
     Resident::of(std::process::id()).ok()
 }
 
-/// Requests and the alarm share a thread: it looks at the alarm often.
+/// Requests and the alarm share a thread: it looks at the alarm often. The others look at large answers.
 fn runtime() -> std::io::Result<Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().event_interval(11).build()
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().event_interval(11).max_blocking_threads(CHECKING_THREADS_MAX).build()
 }
 
 /// Waits for users, which run in a task of their own: they do not wait for a coordinator that is slow to

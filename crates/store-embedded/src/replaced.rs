@@ -1,0 +1,190 @@
+//! Deletes the files that merging has replaced, on a thread where nobody waits for it.
+//!
+//! Each list of files (a version of lsm-tree) shares its files with others, and the last one that lets
+//! go of a file deletes it. In fjall that is a thread that merges or flushes, while it holds a lock that
+//! every read and every write takes. The system needs tens of milliseconds to delete a file of 64
+//! MiB that it has cached, and a merge replaces many. Reads and writes waited for hundreds of
+//! milliseconds. So a thread here keeps each list until fjall has let go of it.
+//!
+//! This is how lsm-tree 3.1.10 works: `SuperVersions::maintenance` lets go of lists. Read it again
+//! before you take another version.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use fjall::AbstractTree;
+use lsm_tree::AnyTree;
+use store::Lane;
+
+use crate::priority;
+
+/// How often it looks for new lists while there are some now and then.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How often it looks otherwise.
+const QUIET_LOOK: Duration = Duration::from_secs(1);
+
+/// After so many looks without a new list there are none.
+const QUIET_LOOKS: u32 = 200;
+
+/// The thread for the files of a lane. Dropping it ends the thread.
+pub(crate) struct ReplacedFiles {
+    is_ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ReplacedFiles {
+    /// Starts the thread for the trees of a lane.
+    ///
+    /// Errors: the operating system gives no thread.
+    pub(crate) fn start(lane: Lane, trees: impl Iterator<Item = AnyTree>) -> io::Result<Self> {
+        let is_ended = Arc::new(AtomicBool::new(false));
+        let mut lists: Vec<Lists> = trees.map(Lists::of).collect();
+        let ended = is_ended.clone();
+        let delete = move || {
+            priority::lower();
+            let mut quiet_looks = 0;
+            while !ended.load(Ordering::Acquire) {
+                let mut is_quiet = true;
+                for of_tree in &mut lists {
+                    is_quiet &= !of_tree.look();
+                }
+                quiet_looks = if is_quiet { (quiet_looks + 1).min(QUIET_LOOKS) } else { 0 };
+                thread::park_timeout(if quiet_looks < QUIET_LOOKS { LOOK } else { QUIET_LOOK });
+            }
+        };
+        let thread = thread::Builder::new().name(format!("delete-{lane}")).spawn(delete)?;
+        Ok(Self { is_ended, thread: Some(thread) })
+    }
+}
+
+impl Drop for ReplacedFiles {
+    fn drop(&mut self) {
+        self.is_ended.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                tracing::error!("the thread that deletes replaced files panicked");
+            }
+        }
+    }
+}
+
+/// The lists of a tree that fjall may still have, oldest first.
+struct Lists {
+    tree: AnyTree,
+    /// The number of each, and the list, whose type has no public name.
+    kept: VecDeque<(u64, Box<dyn Any + Send>)>,
+}
+
+impl Lists {
+    fn of(tree: AnyTree) -> Self {
+        Self { tree, kept: VecDeque::new() }
+    }
+
+    /// Keeps the list in force, and lets go of those that fjall has let go of. Returns whether the
+    /// list is a new one.
+    fn look(&mut self) -> bool {
+        let current = self.tree.current_version();
+        let number = current.id();
+        let is_new = self.kept.back().is_none_or(|(newest, _)| *newest != number);
+        if is_new {
+            self.kept.push_back((number, Box::new(current)));
+        }
+        // fjall has the newest ones: the one in force, and at most so many before it.
+        let had = 1 + self.tree.version_free_list_len();
+        self.kept.drain(..self.kept.len().saturating_sub(had));
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
+
+    use lsm_tree::{Config, SequenceNumberCounter};
+
+    use super::*;
+
+    /// Later than all that a test writes, so that nobody needs an older list.
+    const LATER: u64 = 1 << 40;
+
+    /// An empty tree, with the counter of what is written to it.
+    fn tree(folder: &Path) -> (AnyTree, SequenceNumberCounter) {
+        let written = SequenceNumberCounter::default();
+        let visible = SequenceNumberCounter::default();
+        (Config::new(folder, written.clone(), visible).open().unwrap(), written)
+    }
+
+    /// Writes a file with one row.
+    fn write((tree, written): &(AnyTree, SequenceNumberCounter)) {
+        tree.insert("key", "value", written.next());
+        tree.flush_active_memtable(LATER).unwrap();
+    }
+
+    fn files(folder: &Path) -> BTreeSet<String> {
+        let entries = fs::read_dir(folder.join("tables")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn files_that_a_merge_has_replaced_are_deleted_by_who_looks_and_not_by_who_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = tree(folder.path());
+        let mut lists = Lists::of(tree.0.clone());
+        for _ in 0..2 {
+            write(&tree);
+            assert!(lists.look());
+        }
+        let replaced = files(folder.path());
+        assert_eq!(replaced.len(), 2);
+        // The tree lets go of the lists before the merge.
+        tree.0.major_compact(u64::MAX, LATER).unwrap();
+        write(&tree);
+        write(&tree);
+        assert!(files(folder.path()).is_superset(&replaced), "who writes has deleted files");
+        assert!(lists.look());
+        assert!(files(folder.path()).is_disjoint(&replaced), "replaced files are there still");
+        assert!(!lists.look());
+    }
+
+    #[test]
+    fn without_it_who_writes_deletes_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = tree(folder.path());
+        write(&tree);
+        write(&tree);
+        let replaced = files(folder.path());
+        tree.0.major_compact(u64::MAX, LATER).unwrap();
+        write(&tree);
+        write(&tree);
+        assert!(files(folder.path()).is_disjoint(&replaced), "this module is not needed any more");
+    }
+
+    #[test]
+    fn the_thread_deletes_them_and_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let tree = tree(folder.path());
+        let deleting = ReplacedFiles::start(Lane::Records, [tree.0.clone()].into_iter()).unwrap();
+        write(&tree);
+        let replaced = files(folder.path());
+        tree.0.major_compact(u64::MAX, LATER).unwrap();
+        write(&tree);
+        write(&tree);
+        let begun = std::time::Instant::now();
+        while !files(folder.path()).is_disjoint(&replaced) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "they are there still");
+            thread::yield_now();
+        }
+        assert!(priority::tests::is_lower("delete-records"));
+        drop(deleting);
+    }
+}
