@@ -41,7 +41,8 @@
 //! - `contents.rs`, `header.rs`, `reading.rs` (with `once.rs`) and `sums.rs`: large contents;
 //!   `cut/`: what backups read; `sweep.rs`, `unknown.rs`, `unread.rs` and `swept.rs`;
 //!   `forecast.rs`: what is going to expire; `salvage/`;
-//! - at the bottom `tables.rs`, with `once_rows.rs` and `replaced.rs` the only user of fjall's
+//! - `priority.rs`: threads that merge leave the processors to those that serve;
+//! - at the bottom `tables.rs`, with `once_rows.rs` and `replaced.rs` the only users of fjall's
 //!   interface (`opening/` knows its files), `space.rs` and `files.rs`, and `key.rs`, `value.rs`,
 //!   `expiry.rs`, the stored format.
 

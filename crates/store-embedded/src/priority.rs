@@ -8,9 +8,9 @@ const NICER_BY: i32 = 5;
 /// Lets threads that serve requests have the processors first, where they need them all at the
 /// same time. Holds for this thread and for those that it starts from now on.
 ///
-/// Work that falls behind is not starved: writes wait for it then, and leave it the processors.
+/// It is not starved: it gets a third of their share, and writes wait for it when it falls behind.
 pub(crate) fn lower() {
-    // A system that refuses this lets both have the same share, as before.
+    // A system that refuses this gives both the same share.
     _ = nice(NICER_BY);
 }
 
@@ -18,16 +18,26 @@ pub(crate) fn lower() {
 pub(crate) mod tests {
     #![allow(clippy::unwrap_used)]
     use std::fs;
+    use std::thread;
+    use std::time::{Duration, Instant};
 
     use super::NICER_BY;
 
-    /// The niceness of this process.
+    /// The niceness of this thread.
     fn own() -> i32 {
         rustix::process::getpriority_process(None).unwrap()
     }
 
-    /// Whether a thread of this name has the lower priority. Other tests may start further ones.
-    pub(crate) fn is_lower(name: &str) -> bool {
+    /// Waits until a thread of this name has the lower priority. Other tests may start further ones.
+    pub(crate) fn until_lower(name: &str) {
+        let begun = Instant::now();
+        while !is_lower(name) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{name} has the priority of others");
+            thread::yield_now();
+        }
+    }
+
+    fn is_lower(name: &str) -> bool {
         let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
         // A thread may end meanwhile.
         let read = |path: std::path::PathBuf| fs::read_to_string(path).unwrap_or_default();

@@ -69,7 +69,7 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 const COMPARISONS: usize = 2;
 /// Large answers and graphs that are looked at at the same time. More threads would take the
 /// processors from the one that sends requests, in a run of a candidate that was silent for a while.
-const CHECKING_THREADS_MAX: usize = 4;
+const CHECKING_THREADS_MAX: usize = 16;
 /// How often it reports what it has done.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -380,7 +380,8 @@ fn resident() -> Option<Resident> {
     Resident::of(std::process::id()).ok()
 }
 
-/// Requests and the alarm share a thread: it looks at the alarm often. The others look at large answers.
+/// Requests and the alarm share a thread: it looks at the alarm often. The others look at large
+/// answers and graphs, and wait for the log.
 fn runtime() -> std::io::Result<Runtime> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().event_interval(11).max_blocking_threads(CHECKING_THREADS_MAX).build()
