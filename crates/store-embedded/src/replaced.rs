@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_a_merge_has_replaced_are_deleted_by_who_looks_and_not_by_who_writes() {
+    fn files_that_a_merge_has_replaced_are_deleted_by_the_one_that_looks_for_lists() {
         let folder = tempfile::tempdir().unwrap();
         let tree = tree(folder.path());
         let mut lists = Lists::of(tree.0.clone());
@@ -150,14 +150,14 @@ mod tests {
         tree.0.major_compact(u64::MAX, LATER).unwrap();
         write(&tree);
         write(&tree);
-        assert!(files(folder.path()).is_superset(&replaced), "who writes has deleted files");
+        assert!(files(folder.path()).is_superset(&replaced), "merging or writing has deleted files");
         assert!(lists.look());
-        assert!(files(folder.path()).is_disjoint(&replaced), "replaced files are there still");
+        assert!(files(folder.path()).is_disjoint(&replaced), "replaced files are still there");
         assert!(!lists.look());
     }
 
     #[test]
-    fn without_it_who_writes_deletes_them() {
+    fn without_it_merging_and_writing_delete_them() {
         let folder = tempfile::tempdir().unwrap();
         let tree = tree(folder.path());
         write(&tree);
@@ -166,7 +166,7 @@ mod tests {
         tree.0.major_compact(u64::MAX, LATER).unwrap();
         write(&tree);
         write(&tree);
-        assert!(files(folder.path()).is_disjoint(&replaced), "this module is not needed any more");
+        assert!(files(folder.path()).is_disjoint(&replaced), "merging and writing leave them to others");
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         write(&tree);
         let begun = std::time::Instant::now();
         while !files(folder.path()).is_disjoint(&replaced) {
-            assert!(begun.elapsed() < Duration::from_secs(60), "they are there still");
+            assert!(begun.elapsed() < Duration::from_secs(60), "they are still there");
             thread::yield_now();
         }
         drop(deleting);

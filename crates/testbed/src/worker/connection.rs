@@ -30,7 +30,8 @@ pub struct Connector {
     /// The connection that all users have, if it takes many requests at once.
     common: RefCell<Option<Connection>>,
     /// Connections that nobody uses, if users share them. The one that was used last comes first, so
-    /// that those in excess grow old. A request looks at no other: there may be thousands.
+    /// that those in excess grow old. A request looks only at the one that it takes: there may
+    /// be thousands.
     idle: RefCell<Vec<Connection>>,
     /// Is held while a connection is made that all share.
     making: Mutex<()>,
