@@ -35,15 +35,20 @@ const NOT_RUN_VARIABLE: &str = "PENATES_NOT_RUN";
 /// installed helps, so it is listed and is no failure.
 const NOT_PERMITTED: &str = "not permitted here: ";
 
-/// Test programs that mostly wait for nodes of Cassandra. They run beside all others, which
-/// compute.
-const WAITING: [&str; 4] = ["node", "node_away", "nodes", "on_cassandra"];
+/// Test programs that run one after the other, beside those of other lanes and beside all that are
+/// in no lane. A processor is free while a program waits for a node, a disk or a process.
+const LANES: [&[&str]; 2] = [
+    // They mostly wait for nodes of Cassandra.
+    &["node", "node_away", "nodes", "on_cassandra"],
+    // It takes longest by far, and mostly waits for the processes that it starts.
+    &["cli"],
+];
 
 /// Runs all tests.
 pub fn run(options: &Options) -> Result<()> {
     let missing = tools::provide();
     let not_run_file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
-    let (waiting, others): (Vec<_>, Vec<_>) = programs()?.into_iter().partition(Program::waits);
+    let programs = programs()?;
     let tests = || {
         let mut tests = cargo();
         // One run reports everything that fails.
@@ -56,7 +61,13 @@ pub fn run(options: &Options) -> Result<()> {
         tests
     };
     crate::run(tests().arg("--no-run"))?;
-    run_beside(tests().args(arguments(&waiting)), tests().arg("--lib").args(arguments(&others)))?;
+    let mut in_lanes: Vec<Command> = Vec::new();
+    for lane in 0..LANES.len() {
+        let mut tests = tests();
+        tests.args(arguments(&programs, Some(lane)));
+        in_lanes.push(tests);
+    }
+    run_beside(&mut in_lanes, tests().arg("--lib").args(arguments(&programs, None)))?;
     crate::run(tests().arg("--doc"))?;
 
     let mut not_run = read_lines(not_run_file.path())?;
@@ -77,8 +88,9 @@ struct Program {
 }
 
 impl Program {
-    fn waits(&self) -> bool {
-        self.option == "--test" && WAITING.contains(&self.name.as_str())
+    /// Its lane; `None`: it runs while the programs in lanes do.
+    fn lane(&self) -> Option<usize> {
+        LANES.iter().position(|names| self.option == "--test" && names.contains(&self.name.as_str()))
     }
 }
 
@@ -94,38 +106,45 @@ fn programs() -> Result<BTreeSet<Program>> {
     Ok(targets.filter_map(program).collect())
 }
 
-/// The arguments that make Cargo run these programs.
-fn arguments(programs: &[Program]) -> impl Iterator<Item = &str> {
-    programs.iter().flat_map(|program| [program.option, &program.name])
+/// The arguments that make Cargo run the programs of a lane.
+fn arguments(programs: &BTreeSet<Program>, lane: Option<usize>) -> impl Iterator<Item = &str> {
+    let programs = programs.iter().filter(move |program| program.lane() == lane);
+    programs.flat_map(|program| [program.option, &program.name])
 }
 
-/// Runs two commands at the same time. Prints what the first one printed after the second one has
-/// ended, so that lines of both do not mix, and then what failed in both. Fails if one of them fails.
-fn run_beside(first: &mut Command, second: &mut Command) -> Result<()> {
-    let mut printed = tempfile::tempfile().context("cannot make a temporary file")?;
-    let output = || printed.try_clone().context("cannot write a temporary file");
-    let child = first.stdin(Stdio::null()).stdout(output()?).stderr(output()?).spawn();
-    let mut child = child.with_context(|| format!("cannot start {:?}", first.get_program()))?;
+/// Runs commands at the same time. Prints what `first` ones printed after the last one has ended, so
+/// that lines of two do not mix, and then what failed in all. Fails if one of them fails.
+fn run_beside(first: &mut [Command], last: &mut Command) -> Result<()> {
+    let mut running = Vec::new();
+    for command in first.iter_mut() {
+        let printed = tempfile::tempfile().context("cannot make a temporary file")?;
+        let output = || printed.try_clone().context("cannot write a temporary file");
+        let child = command.stdin(Stdio::null()).stdout(output()?).stderr(output()?).spawn();
+        let child = child.with_context(|| format!("cannot start {:?}", command.get_program()))?;
+        running.push((child, printed));
+    }
     let mut failures = Failures::default();
-    let second_status = show_and_read(second, &mut failures)?;
-    let first_status = child.wait().with_context(|| format!("cannot wait for {:?}", first.get_program()))?;
-    printed.rewind().context("cannot read a temporary file")?;
-    let mut shown = Ok(());
-    read_lines_of(BufReader::new(printed), |line| {
-        shown = show(&line, &mut failures);
-        shown.is_ok()
-    });
-    shown?;
+    let last_status = show_and_read(last, &mut failures)?;
+    let mut ended = vec![(&*last, last_status)];
+    for (command, (mut child, mut printed)) in first.iter().zip(running) {
+        let status = child.wait().with_context(|| format!("cannot wait for {:?}", command.get_program()))?;
+        printed.rewind().context("cannot read a temporary file")?;
+        let mut shown = Ok(());
+        read_lines_of(BufReader::new(printed), |line| {
+            shown = show(&line, &mut failures);
+            shown.is_ok()
+        });
+        shown?;
+        ended.push((command, status));
+    }
 
     if let Some(summary) = failures.summary() {
         println!("\n{summary}");
     }
-    for (command, status) in [(first, first_status), (second, second_status)] {
-        if !status.success() {
-            bail!("{command:?} ended with {status}");
-        }
+    match ended.iter().find(|(_, status)| !status.success()) {
+        Some((command, status)) => bail!("{command:?} ended with {status}"),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Runs a command to its end. Prints and reads what it prints.
@@ -237,20 +256,22 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_are_at_the_same_time_and_either_failure_counts() {
+    fn runs_are_at_the_same_time_and_each_failure_counts() {
         let folder = tempfile::tempdir().unwrap();
-        // Each waits for the other one, for 20 s at most.
+        // Each waits for the next one, for 20 s at most.
         let meets = |own: &str, other: &str| {
             let folder = folder.path().display();
             shell(&format!(
                 "touch {folder}/{own}; for i in $(seq 200); do test -e {folder}/{other} && exit 0; sleep 0.1; done; exit 1"
             ))
         };
-        run_beside(&mut meets("first", "second"), &mut meets("second", "first")).unwrap();
+        run_beside(&mut [meets("a", "b"), meets("b", "c")], &mut meets("c", "a")).unwrap();
 
-        for (first, second) in [("exit 3", "true"), ("true", "exit 3")] {
-            let error = run_beside(&mut shell(first), &mut shell(second)).unwrap_err().to_string();
-            assert!(error.contains("exit 3") && error.contains('3'), "{error}");
+        for [first, second, last] in
+            [["exit 3", "true", "true"], ["true", "exit 3", "true"], ["true", "true", "exit 3"]]
+        {
+            let error = run_beside(&mut [shell(first), shell(second)], &mut shell(last)).unwrap_err().to_string();
+            assert!(error.contains("\"exit 3\"") && error.contains("exit status: 3"), "{error}");
         }
     }
 
@@ -265,10 +286,12 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_wait_are_some_of_the_workspace_and_fuzz_targets_are_none() {
+    fn each_program_runs_once_and_fuzz_targets_do_not() {
         let programs = programs().unwrap();
         let has = |option, name: &str| programs.contains(&Program { option, name: name.to_owned() });
-        assert!(WAITING.iter().all(|waiting| has("--test", waiting)), "{programs:?}");
+        assert!(LANES.iter().flat_map(|lane| lane.iter()).all(|name| has("--test", name)), "{programs:?}");
+        let runs: usize = [None, Some(0), Some(1)].map(|lane| arguments(&programs, lane).count()).iter().sum();
+        assert_eq!(runs, 2 * programs.len());
         assert!(has("--test", "all") && has("--test", "cli") && has("--bin", "xtask"), "{programs:?}");
         assert!(!has("--bin", "frames"), "{programs:?}");
     }

@@ -3,8 +3,8 @@
 //!
 //! In a store that lets all syncs wait, a caller commits a list on its own thread if it would wait
 //! for nothing ([`Committer::commit_here`]): a load writes one list after the other, and two threads
-//! would wake each other for each. So does the audit in any store, if its sync may wait. One of them
-//! commits at a time.
+//! would wake each other for each. So do the audit and records in any store, if their sync may wait.
+//! One of them commits at a time.
 //!
 //! If all lists of a group let their sync wait ([`store::Call::sync_delay`]), the group is answered
 //! once the kernel has it, which the death of the process does not undo. It is synced with the next

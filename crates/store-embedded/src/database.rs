@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Deadline, FormatLevel, Lane, StoreError, StoreResult};
-use tokio::time::timeout_at;
+use store::{FormatLevel, Lane, StoreError, StoreResult};
 
 use crate::at_once::at_once;
 use crate::folder::Folder;
@@ -56,22 +55,5 @@ impl<T> Lanes<T> {
     /// The lanes and their values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Lane, &T)> {
         self.0.iter().map(|(lane, value)| (*lane, value))
-    }
-}
-
-/// Runs `work` on a thread that may block, and waits at most until the deadline.
-pub(crate) async fn blocking<T: Send + 'static>(
-    deadline: Deadline,
-    work: impl FnOnce() -> StoreResult<T> + Send + 'static,
-) -> StoreResult<T> {
-    if deadline.passed() {
-        return Err(StoreError::DeadlinePassed);
-    }
-    let work =
-        tokio::task::spawn_blocking(move || if deadline.passed() { Err(StoreError::DeadlinePassed) } else { work() });
-    match timeout_at(deadline.0, work).await {
-        Ok(Ok(answer)) => answer,
-        Ok(Err(failed)) => Err(StoreError::Unavailable(format!("a read failed: {failed}"))),
-        Err(_) => Err(StoreError::DeadlinePassed),
     }
 }

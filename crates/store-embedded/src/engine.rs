@@ -21,8 +21,9 @@ use store::{
 use tokio::task::coop::{consume_budget, has_budget_remaining};
 use tokio::time::{Instant, timeout_at};
 
+use crate::blocking::Readers;
 use crate::committer::poisoned;
-use crate::database::{Database, Lanes, blocking};
+use crate::database::{Database, Lanes};
 use crate::files::io_error;
 use crate::folder::Folder;
 use crate::measures;
@@ -79,6 +80,8 @@ pub struct EmbeddedStore {
     room: Arc<Room>,
     /// Of reads of few rows, on their callers' threads.
     prompt: Promptness,
+    /// Of all other reads of rows.
+    readers: Readers,
     /// Where the next sweep of contents continues, and what it has found so far.
     pub(crate) sweep_position: Mutex<SweepPosition>,
     pub(crate) unknown_files: Mutex<UnknownFiles>,
@@ -129,6 +132,7 @@ impl EmbeddedStore {
             writers: Arc::new(writers),
             room,
             prompt,
+            readers: Readers::new(),
             sweep_position: Mutex::default(),
             unknown_files: Mutex::default(),
             uploads: Arc::default(),
@@ -188,7 +192,7 @@ impl EmbeddedStore {
         read: impl FnOnce(&View<'_>) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let database = self.database()?;
-        blocking(deadline, move || read(&database.tables.of(lane)?.view())).await
+        self.readers.read(deadline, move || read(&database.tables.of(lane)?.view())).await
     }
 
     /// Reads for a call from a consistent view of a lane, on a thread that may block.
@@ -199,7 +203,7 @@ impl EmbeddedStore {
         read: impl FnOnce(&View<'_>) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let database = self.database()?;
-        blocking(call.deadline, move || read(&database.tables.of(lane)?.view_of(call.is_once))).await
+        self.readers.read(call.deadline, move || read(&database.tables.of(lane)?.view_of(call.is_once))).await
     }
 
     /// Reads few rows, or more of at most `bytes_max` bytes, from a consistent view of a lane: on
@@ -270,16 +274,19 @@ impl EmbeddedStore {
     }
 
     /// Applies a small plan on the caller's thread, if nothing has to be waited for: in a store that
-    /// lets all syncs wait, and for the audit. Sending it to the committer and back takes longer than
-    /// to write it, and a caller that writes one list after the other, as the audit does, has nothing
-    /// else to do meanwhile.
+    /// lets all syncs wait, and for the audit and records whose sync may wait. Sending it to the
+    /// committer and back takes longer than to write it, and a caller that writes one list after the
+    /// other, as the audit does, has nothing else to do meanwhile.
     async fn commit_here(&self, writer: &Writer, deadline: Deadline, plan: &Plan) -> StoreResult<Option<Outcome>> {
         let is_small = plan.rows_touched() <= ROWS_READ_HERE_MAX && plan.bytes < BULK_BYTES;
-        let is_alone = !self.options.sync_delay.is_zero() || plan.use_ == Use::Audits;
+        let is_alone = !self.options.sync_delay.is_zero() || plan.use_ == Use::Audits || plan.lane == Lane::Records;
         if plan.sync_delay.is_zero() || !is_alone || !is_small {
             return Ok(None);
         }
-        let Some(place) = self.place().await else { return Ok(None) };
+        // A change of a record follows the one before it, and must not begin after the next one. So it
+        // does not wait for a place.
+        let place = if plan.lane == Lane::Records { self.prompt.place() } else { self.place().await };
+        let Some(place) = place else { return Ok(None) };
         // The folder is released after the write.
         let _open = self.database()?;
         let write = || writer.commit_here(deadline, plan);

@@ -29,7 +29,7 @@
 //!
 //! - `settings.rs`: what a configuration says; `options.rs`: what the engine needs to know;
 //! - `engine.rs`: the [`EmbeddedStore`], which sends each call to a thread that may block;
-//!   `database.rs`: what is open;
+//!   `blocking.rs`: how many read there; `database.rs`: what is open;
 //! - `folder.rs`: format, lock and creation of the data folder; `last_use.rs`: whether it is a
 //!   copy; `opening/`: the checks at start, those of all lanes (`at_once.rs`) before any is opened;
 //!   `recorder.rs`: the record for them;
@@ -47,6 +47,7 @@
 //!   `expiry.rs`, the stored format.
 
 mod at_once;
+mod blocking;
 mod committer;
 mod contents;
 mod cut;

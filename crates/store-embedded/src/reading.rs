@@ -8,7 +8,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 use store::{ContentId, ContentStream, Deadline, StoreError, StoreResult, Table, UnixMillis};
 
-use crate::database::{Database, blocking};
+use crate::blocking::blocking;
+use crate::database::Database;
 use crate::once::Ahead;
 use crate::sums::{self, BLOCK_BYTES, SUMS_OF_A_ROW, SumsRow, sums_in};
 

@@ -13,7 +13,7 @@ use store::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::database::blocking;
+use crate::blocking::blocking;
 use crate::engine::EmbeddedStore;
 use crate::header::header_in;
 use crate::plan::{Change, Plan};

@@ -30,7 +30,7 @@ use crate::opening::{self, Found};
 use crate::options::LaneOptions;
 use crate::priority;
 use crate::recorder::{Engine, Memtable, Recorder, Seen};
-use crate::replaced::ReplacedFiles;
+use crate::replaced::Replaced;
 use crate::row_cache::{Lookup, RowActivity, RowCache};
 use crate::space::Space;
 use crate::value::{self, Value};
@@ -64,7 +64,7 @@ const CACHED: Table = Table::Records;
 /// The open database of a lane.
 pub(crate) struct Tables {
     /// Ends before the database closes.
-    _replaced: ReplacedFiles,
+    _replaced: Replaced,
     lane: Lane,
     database: Database,
     /// In the order of [`Space::all`].
@@ -118,7 +118,7 @@ impl Checked {
         let row_cache = (lane == CACHED.lane()).then(|| RowCache::new(options.row_cache_bytes));
         let memtable_bytes = options.memtable_bytes;
         let trees = keyspaces.iter().map(|(_, keyspace)| keyspace.tree.clone());
-        let _replaced = ReplacedFiles::start(lane, trees)
+        let _replaced = Replaced::start(lane, trees)
             .map_err(|source| io_error("starting the thread that deletes replaced files in", folder, source))?;
         let once_rows = OnceRows::new();
         Ok(Tables { _replaced, lane, database, keyspaces, row_cache, once_rows, recorder, forecast, memtable_bytes })

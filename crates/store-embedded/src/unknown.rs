@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use store::{ContentId, Deadline, StoreError, StoreResult, Table, UnixMillis};
 
-use crate::database::blocking;
+use crate::blocking::blocking;
 use crate::engine::EmbeddedStore;
 use crate::files::io_error;
 use crate::header::{header_in, id_of_file};

@@ -22,7 +22,8 @@ use std::path::Path;
 
 use store::{Cut, Deadline, Lane, Store, StoreResult, Table};
 
-use crate::database::{Database, blocking};
+use crate::blocking::blocking;
+use crate::database::Database;
 use crate::engine::EmbeddedStore;
 use crate::files::io_error;
 use folder::CutFolder;
