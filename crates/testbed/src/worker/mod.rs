@@ -280,7 +280,7 @@ impl Prepared {
             users: 0,
             origin: self.origin.clone(),
             link: self.link.as_ref().map(ProxyThread::lack),
-            comparisons: Semaphore::new(COMPARISONS),
+            comparisons: Arc::new(Semaphore::new(COMPARISONS)),
         });
         shared.log.count(|progress| progress.is_fill = true);
         let (concurrency, active) = fill.share(self.worker, plan.workers);
@@ -326,7 +326,7 @@ impl Prepared {
             users: plan.load.closed_users(plan.workers),
             origin: self.origin.clone(),
             link: self.link.as_ref().map(ProxyThread::lack),
-            comparisons: Semaphore::new(COMPARISONS),
+            comparisons: Arc::new(Semaphore::new(COMPARISONS)),
         });
         Ok(Generator { plan: plan.clone(), worker: self.worker, shared, arrivals, load_share: Rc::default() })
     }

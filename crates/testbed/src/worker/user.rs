@@ -44,7 +44,7 @@ pub struct Shared {
     /// What a longer link to the candidate lacks, if there is one.
     pub link: Option<Lack>,
     /// Places for comparisons of graphs.
-    pub comparisons: Semaphore,
+    pub comparisons: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -214,11 +214,16 @@ impl User {
 }
 
 /// Compares graphs on another thread. How long that takes is bounded, and so is the wait for a place.
+/// A comparison keeps its place until it has ended, also when nobody waits for it any more.
 async fn compared(comparison: Comparison, shared: &Shared) -> Outcome {
     let comparing = async {
-        let _place = shared.comparisons.acquire().await.map_err(|_| "check: isomorphic_to: no place")?;
-        let compared = tokio::task::spawn_blocking(move || comparison.compare()).await;
-        compared.unwrap_or(Err("check: isomorphic_to: no place"))
+        let place = shared.comparisons.clone().acquire_owned().await;
+        let place = place.map_err(|_| "check: isomorphic_to: no place")?;
+        let compare = move || {
+            let _place = place;
+            comparison.compare()
+        };
+        tokio::task::spawn_blocking(compare).await.unwrap_or(Err("check: isomorphic_to: no place"))
     };
     match timeout(shared.timeout, comparing).await {
         Ok(Ok(())) => Outcome::Done,
@@ -269,7 +274,7 @@ mod tests {
             users: 0,
             origin,
             link,
-            comparisons: Semaphore::new(1),
+            comparisons: Arc::new(Semaphore::new(1)),
         };
         User::new(Rc::new(shared), 0, 0, None)
     }
