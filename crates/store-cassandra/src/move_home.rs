@@ -9,7 +9,7 @@ use scylla::statement::Consistency;
 use store::{StoreError, StoreResult};
 
 use crate::cassandra_store::CassandraStore;
-use crate::connect::{self, Connected};
+use crate::connect;
 use crate::failure::{self, Failure};
 use crate::home::{Home, KEY, NO_HOME};
 use crate::options::CassandraOptions;
@@ -86,7 +86,7 @@ impl CassandraStore {
         async move {
             let (connected, keyspace) = (connect::store(options).await?.0, options.address.keyspace());
             connected.several_datacenters(options)?;
-            connected.check_lost(keyspace).await?;
+            until_lost(|| connected.ask_home(keyspace, Consistency::EachQuorum)).await?;
             if connected.home_at(keyspace, Consistency::LocalQuorum).await? == Home::Unset {
                 return Err(StoreError::Invalid(NO_HOME.to_owned()));
             }
@@ -108,21 +108,22 @@ impl CassandraStore {
     }
 }
 
-impl Connected {
-    /// Refuses unless a node says that replicas of a data center are down.
-    async fn check_lost(&self, keyspace: &str) -> StoreResult<()> {
-        let mut asked = 1;
-        loop {
-            match is_lost(self.ask_home(keyspace, Consistency::EachQuorum).await?) {
-                Ok(()) => return Ok(()),
-                Err(why) if why.is_passing() && asked < ASKS_MAX => {
-                    tracing::info!(asked, %why, "all data centers are asked again");
-                }
-                Err(why) => return Err(why),
+/// Asks all data centers until a node says that replicas of one are down. Refuses if none says so.
+async fn until_lost<A>(ask: impl Fn() -> A) -> StoreResult<()>
+where
+    A: Future<Output = StoreResult<Result<Home, ExecutionError>>>,
+{
+    let mut asked = 1;
+    loop {
+        match is_lost(ask().await?) {
+            Ok(()) => return Ok(()),
+            Err(why) if why.is_passing() && asked < ASKS_MAX => {
+                tracing::info!(asked, %why, "all data centers are asked again");
             }
-            asked += 1;
-            tokio::time::sleep(ASK_PAUSE).await;
+            Err(why) => return Err(why),
         }
+        asked += 1;
+        tokio::time::sleep(ASK_PAUSE).await;
     }
 }
 
@@ -150,6 +151,9 @@ fn changed_meanwhile() -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::future::ready;
+
     use scylla::errors::{DbError, RequestAttemptError};
 
     use super::*;
@@ -175,5 +179,29 @@ mod tests {
         assert!(matches!(&all_answer, Err(StoreError::Invalid(why)) if why.contains("no data center is lost")));
         let refused = is_lost(Err(said(DbError::Unauthorized)));
         assert!(matches!(refused, Err(StoreError::Invalid(_))), "{refused:?}");
+    }
+
+    /// What the answers decide, the last of which is repeated, and how many were asked for.
+    async fn decided(answers: &[fn() -> Result<Home, ExecutionError>]) -> (StoreResult<()>, usize) {
+        let asked = Cell::new(0);
+        let ask = || {
+            let answer = answers[asked.get().min(answers.len() - 1)];
+            asked.set(asked.get() + 1);
+            ready(Ok(answer()))
+        };
+        (until_lost(ask).await, asked.get())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn data_centers_that_are_overloaded_or_late_are_asked_again_a_few_times() {
+        let overloaded = || Err(said(DbError::Overloaded));
+        let down = || Err(said(DbError::Unavailable { consistency: Consistency::EachQuorum, required: 2, alive: 0 }));
+        let answers = || Ok(Home::At("dc1".to_owned()));
+        assert!(matches!(decided(&[overloaded, overloaded, down]).await, (Ok(()), 3)));
+        let (decided_by_last, asked) = decided(&[overloaded, answers]).await;
+        assert!(matches!((&decided_by_last, asked), (Err(StoreError::Invalid(_)), 2)), "{decided_by_last:?}");
+        let (never, asked) = decided(&[overloaded]).await;
+        assert!(matches!(&never, Err(StoreError::Unavailable(why)) if why.contains("not clear")), "{never:?}");
+        assert_eq!(asked, ASKS_MAX);
     }
 }
