@@ -72,6 +72,8 @@ pub(crate) struct Load {
 
 struct Waiting {
     refused: u64,
+    /// Whether the committer is at work on lists that it has taken.
+    is_group_taken: bool,
     jobs: VecDeque<(Instant, QueuedWrite)>,
     closed: bool,
     /// Whether the committer is to look around without a list.
@@ -80,7 +82,13 @@ struct Waiting {
 
 impl Queue {
     pub(crate) fn new(max_age: Duration) -> Self {
-        let waiting = Mutex::new(Waiting { refused: 0, jobs: VecDeque::new(), closed: false, is_woken: false });
+        let waiting = Mutex::new(Waiting {
+            refused: 0,
+            is_group_taken: false,
+            jobs: VecDeque::new(),
+            closed: false,
+            is_woken: false,
+        });
         Self { waiting, arrived: Condvar::new(), max_age }
     }
 
@@ -109,10 +117,11 @@ impl Queue {
         Load { waiting: waiting.jobs.len(), oldest, refused: waiting.refused }
     }
 
-    /// Whether no list waits, and one may still be added.
+    /// Whether no list waits or is being committed, and one may still be added. So a caller that
+    /// commits one itself overtakes none.
     pub(crate) fn is_idle(&self) -> bool {
         let waiting = self.waiting.lock();
-        waiting.jobs.is_empty() && !waiting.closed
+        waiting.jobs.is_empty() && !waiting.is_group_taken && !waiting.closed
     }
 
     /// Wakes the committer: the time until which it waits for lists may be another one now.
@@ -125,6 +134,7 @@ impl Queue {
     /// together, about `max_bytes` of them.
     pub(crate) fn take_group(&self, max_bytes: usize, until: Option<Instant>) -> Taken {
         let mut waiting = self.waiting.lock();
+        waiting.is_group_taken = false;
         while waiting.jobs.is_empty() {
             if waiting.closed {
                 return Taken::End;
@@ -150,6 +160,7 @@ impl Queue {
             bytes += job.plan.bytes;
             group.push(job);
         }
+        waiting.is_group_taken = true;
         Taken::Group(group)
     }
 
@@ -220,6 +231,9 @@ mod tests {
         queue.push(job().0).unwrap();
         assert!(!queue.is_idle());
         assert_eq!(lists(queue.take_group(1, None)), 1);
+        assert!(!queue.is_idle(), "the list that was taken is being committed");
+        queue.wake();
+        assert!(matches!(queue.take_group(1, None), Taken::Nothing));
         assert!(queue.is_idle());
         queue.close();
         assert!(!queue.is_idle(), "it accepts nothing more");
