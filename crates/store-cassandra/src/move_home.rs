@@ -181,22 +181,23 @@ mod tests {
         assert!(matches!(refused, Err(StoreError::Invalid(_))), "{refused:?}");
     }
 
-    /// What the answers decide, the last of which is repeated, and how many were asked for.
-    async fn decided(answers: &[fn() -> Result<Home, ExecutionError>]) -> (StoreResult<()>, usize) {
+    /// What the answers decide, the last of which is repeated, and how many were asked for. Each is
+    /// an error; `None`: all answer.
+    async fn decided(answers: &[fn() -> Option<DbError>]) -> (StoreResult<()>, usize) {
         let asked = Cell::new(0);
         let ask = || {
             let answer = answers[asked.get().min(answers.len() - 1)];
             asked.set(asked.get() + 1);
-            ready(Ok(answer()))
+            ready(Ok(answer().map(said).map_or(Ok(Home::At("dc1".to_owned())), Err)))
         };
         (until_lost(ask).await, asked.get())
     }
 
     #[tokio::test(start_paused = true)]
     async fn data_centers_that_are_overloaded_or_late_are_asked_again_a_few_times() {
-        let overloaded = || Err(said(DbError::Overloaded));
-        let down = || Err(said(DbError::Unavailable { consistency: Consistency::EachQuorum, required: 2, alive: 0 }));
-        let answers = || Ok(Home::At("dc1".to_owned()));
+        let overloaded = || Some(DbError::Overloaded);
+        let down = || Some(DbError::Unavailable { consistency: Consistency::EachQuorum, required: 2, alive: 0 });
+        let answers = || None;
         assert!(matches!(decided(&[overloaded, overloaded, down]).await, (Ok(()), 3)));
         let (decided_by_last, asked) = decided(&[overloaded, answers]).await;
         assert!(matches!((&decided_by_last, asked), (Err(StoreError::Invalid(_)), 2)), "{decided_by_last:?}");
