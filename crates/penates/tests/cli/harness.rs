@@ -208,7 +208,8 @@ impl Served {
         self.status_bytes("VmRSS:")
     }
 
-    /// The most memory that it had, in bytes.
+    /// The most memory that it had, in bytes. A later answer can be smaller than an earlier one: Linux
+    /// counts the pages of each processor apart, and does not add them up exactly (proc(5)).
     pub fn peak_memory_bytes(&self) -> u64 {
         self.status_bytes("VmHWM:")
     }
