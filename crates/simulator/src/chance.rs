@@ -23,6 +23,8 @@ pub(crate) enum Purpose {
     Servers = 6,
     /// The setup of a directed run, so that the setups of other runs stay the same.
     Directed = 7,
+    /// The store into which the run's store is copied.
+    Copying = 8,
 }
 
 /// One stream of draws.

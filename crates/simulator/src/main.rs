@@ -60,6 +60,10 @@ struct Cli {
     /// tree where only those are kept that were asked for and elsewhere: another world of each seed
     #[arg(long, conflicts_with_all = ["records", "attributes", "fast", "pipelined", "transactions", "groups"])]
     versions: bool,
+    /// Copy the store into another one meanwhile, by copies that fail and die; in the end the last one
+    /// takes over: another world of each seed
+    #[arg(long, conflicts_with = "fast")]
+    copies: bool,
     /// Run on after a failure
     #[arg(long)]
     keep_going: bool,
@@ -81,7 +85,7 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         let seed = from + nth * cli.every;
         let Cli { stop_at, leave_out: left_out, feed, records, attributes, fast, transactions, groups, .. } = cli;
-        let Cli { versions, pipelined, careless, .. } = cli;
+        let Cli { versions, pipelined, careless, copies, .. } = cli;
         let options = Options {
             seed,
             stop_at,
@@ -95,6 +99,7 @@ fn main() -> anyhow::Result<ExitCode> {
             fast,
             pipelined,
             careless,
+            copies,
         };
         let report = simulate(options)?;
         steps += report.steps;
@@ -122,7 +127,8 @@ fn main() -> anyhow::Result<ExitCode> {
                 (.., true) => " --versions",
                 _ => "",
             };
-            let world = format!("{world}{clients}");
+            let copies = if cli.copies { " --copies" } else { "" };
+            let world = format!("{world}{clients}{copies}");
             println!("see it again: cargo xtask simulate --seed {seed}{left_out}{world}");
         }
         if !cli.keep_going {

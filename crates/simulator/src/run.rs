@@ -1,6 +1,7 @@
 //! One run: servers start and die, clients send requests, turns are given, and after each turn
 //! everything is checked.
 
+mod copying;
 mod fast;
 mod feed;
 mod hold;
@@ -21,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::copying::Copying;
 use self::hold::Suspension;
 use crate::chance::{Chance, Purpose, SeededRandom};
 use crate::clock::SimClock;
@@ -71,6 +73,9 @@ pub struct Options {
     pub pipelined: bool,
     /// Whether these changes give their turns back too early: a mistake that must be found.
     pub careless: bool,
+    /// Whether the store is copied into another one meanwhile. It makes another world of the same
+    /// seed.
+    pub copies: bool,
 }
 
 /// The result of a run.
@@ -146,6 +151,8 @@ struct Run {
     suspension: Suspension,
     /// Those who follow the change feed, if there is one.
     consumers: Vec<feed::Consumer>,
+    /// The copy of the store, if there is one.
+    copying: Option<Copying>,
 }
 
 impl Run {
@@ -181,7 +188,7 @@ impl Run {
             store: None,
             records: None,
         };
-        Self {
+        let mut run = Self {
             options,
             began,
             world: Arc::new(Mutex::new(world)),
@@ -199,8 +206,11 @@ impl Run {
             is_calm: true,
             suspension: Suspension::None,
             consumers: feed::consumers(&setup),
+            copying: None,
             setup,
-        }
+        };
+        run.copying = Copying::of(&run);
+        run
     }
 
     fn report(&self) -> Report {
@@ -267,14 +277,16 @@ impl Run {
             (true, false) => self.records_at_rest().await,
             (false, _) => self.heal().await,
         }
+        self.copied().await;
     }
 
     /// A server's way to the store.
     fn store(&self, server: usize) -> Arc<SimStore> {
         let of = self.servers[server].starts * 16 + server as u64;
         let random = SeededRandom::new(Chance::nth(self.options.seed, Purpose::Servers, of));
+        let world = self.copying.as_ref().and_then(Copying::taken_over).unwrap_or(&self.world);
         Arc::new(SimStore {
-            world: self.world.clone(),
+            world: world.clone(),
             turns: self.turns.clone(),
             tasks: self.tasks.clone(),
             clock: self.servers[server].clock,
@@ -336,6 +348,7 @@ impl Run {
         let until = self.operations + operations;
         while self.operations < until && !self.is_over() {
             self.events();
+            self.events_of_copies();
             let up = self.up();
             if self.running.len() < self.setup.at_once && !up.is_empty() && self.schedule.permille(300) {
                 let server = *self.schedule.one_of(&up);
@@ -430,11 +443,12 @@ impl Run {
             world.arrivals(now, false);
             world.step
         };
+        self.copying.iter().for_each(|copying| copying.arrivals(step));
         self.hold_some(step);
         let (schedule, last, stays) = (&mut self.schedule, self.last_op, self.setup.pace.stays);
         let choose = |ops: &[Option<Op>]| match ops.iter().position(|op| op.is_some() && *op == last) {
             Some(same) if stays > 0 && schedule.permille(stays) => same,
-            _ => schedule.place(ops.len()),
+            _ => copying::place(schedule, ops),
         };
         let Some(next) = self.turns.take(step, choose) else { return };
         self.last_op = next.op;
@@ -481,6 +495,7 @@ impl Run {
                 self.servers[server].library = starting.await.ok().flatten();
             }
         }
+        self.check_copy().await;
         let mut still = Vec::new();
         for mut one in std::mem::take(&mut self.running) {
             if !one.task.is_finished() {
@@ -602,6 +617,7 @@ impl Run {
             self.turn().await;
             let is_idle = self.running.is_empty()
                 && self.turns.is_empty()
+                && !self.copying.as_ref().is_some_and(Copying::is_running)
                 && self.servers.iter().all(|server| server.starting.is_none());
             if is_idle || self.is_over() {
                 return;

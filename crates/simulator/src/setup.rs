@@ -343,6 +343,17 @@ impl Setup {
         self.keep_records();
     }
 
+    /// The world of the store into which that of this world is copied.
+    pub(crate) fn of_copy(&self, seed: u64) -> Self {
+        let mut chance = Chance::new(seed, Purpose::Copying);
+        let engine = match chance.below(4) {
+            0 | 1 => Engine::OneCommit,
+            2 => replicated(1, Serial::All, Reach::Local, Reach::Local),
+            _ => replicated(2, Serial::All, Reach::Each, Reach::Each),
+        };
+        Self { engine, left_out: None, reads_one: false, ..self.clone() }
+    }
+
     /// Whether changes are announced.
     pub(crate) fn announces(&self) -> bool {
         !self.options.feed_keep.is_zero()

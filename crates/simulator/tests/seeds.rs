@@ -18,6 +18,9 @@ const SEEDS_WITH_PIPELINES: u64 = 64;
 /// Seeds whose worlds with attributes, and with records in mode fast, every test run tries.
 const SEEDS_WITH_ATTRIBUTES: u64 = 80;
 
+/// Seeds whose worlds with copies every test run tries.
+const SEEDS_WITH_COPIES: u64 = 30;
+
 /// Seeds of each kind of world that are run twice: the first ones, which a test runs in any case.
 const TWICE: u64 = 12;
 
@@ -132,6 +135,20 @@ fn consumers_of_the_change_feed_see_each_change_once_and_in_order_in_many_worlds
         let versions = seed.is_multiple_of(3);
         let shown = if versions { " --feed --versions" } else { " --feed" };
         (Options { seed, feed: true, versions, ..Options::default() }, shown)
+    });
+}
+
+/// Clients ask for versions in a third of the worlds, and keep records in another third.
+#[test]
+fn a_store_that_is_copied_while_it_changes_lacks_nothing_in_many_worlds() {
+    assert_sound(0..SEEDS_WITH_COPIES, |seed| {
+        let (versions, records) = (seed % 3 == 1, seed % 3 == 2);
+        let shown = match (versions, records) {
+            (true, _) => " --copies --versions",
+            (_, true) => " --copies --records",
+            _ => " --copies",
+        };
+        (Options { seed, copies: true, versions, records, ..Options::default() }, shown)
     });
 }
 

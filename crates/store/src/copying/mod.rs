@@ -40,7 +40,7 @@ use partition::Depth;
 pub use patience::Patience;
 use patience::call;
 
-use crate::{ContentId, NewRow, Outcome, Removal, Scan, Step, Store, StoreError, StoreResult, Table, read_only};
+use crate::{ContentId, Lane, NewRow, Outcome, Removal, Scan, Step, Store, StoreError, StoreResult, Table, read_only};
 
 /// Partitions of [`Table::Work`] whose keys begin with this are about one store (what of it was
 /// checked, say). They are not copied.
@@ -50,8 +50,12 @@ pub const LOCAL_PREFIX: &[u8] = b"local/";
 /// Those are about one store too. Nobody reads it any more.
 const EARLIER_MARKS: &[u8] = b"low water";
 
-/// Partitions that are copied at the same time.
+/// Partitions that are copied at the same time, where a partition can hold many rows.
 const AT_ONCE: usize = 8;
+
+/// Records that are copied at the same time. Each is a small partition that waits for its own
+/// acknowledgement, so that many share a sync of the target.
+const RECORDS_AT_ONCE: usize = 64;
 
 /// Partitions of one page of a walk.
 const WALKED_AT_ONCE: usize = 256;
@@ -139,12 +143,15 @@ pub struct Pass {
     pub changed: u64,
     /// Those of them that belong to the audit, which changes whenever the source serves something.
     pub changed_of_audit: u64,
+    /// Whether it began at the beginning, and not where an interrupted one had stopped.
+    pub is_whole: bool,
 }
 
 impl Pass {
-    /// Whether there was nothing to do except for the audit, which grows while the source serves.
+    /// Whether it compared everything, and there was nothing to do except for the audit, which grows
+    /// while the source serves.
     pub fn found_nothing(&self) -> bool {
-        self.changed == self.changed_of_audit
+        self.is_whole && self.changed == self.changed_of_audit
     }
 }
 
@@ -250,12 +257,13 @@ impl Copier {
         &self,
         mut between: impl AsyncFnMut() -> Result<(), E>,
     ) -> Result<Pass, E> {
-        let mut pass = Pass::default();
         self.begins_anew.store(false, Ordering::Relaxed);
-        let (mut at, mut from) = self.position().await?.unwrap_or((0, None));
+        let position = self.position().await?;
+        let mut pass = Pass { is_whole: position.is_none(), ..Pass::default() };
+        let (mut at, mut from) = position.unwrap_or((0, None));
         while let Some(table) = ORDER.get(at).copied() {
             let page = walk(self.patience, self.source.as_ref(), table, from).await.map_err(CopyError::from)?;
-            let mut changed = self.copy_all(table, page.partitions).await?;
+            let mut changed = self.copy_all(table, page.partitions, Depth::Quick).await?;
             from = page.next;
             if from.is_none() {
                 // Before the position says that the table is done.
@@ -268,6 +276,7 @@ impl Copier {
             between().await?;
             if self.begins_anew.swap(false, Ordering::Relaxed) {
                 (at, from) = (0, None);
+                pass.is_whole = true;
             }
         }
         self.set_position(None).await?;
@@ -287,7 +296,7 @@ impl Copier {
         let mut from = None;
         loop {
             let page = walk(self.patience, self.source.as_ref(), table, from).await?;
-            self.copy_all(table, page.partitions).await?;
+            self.copy_all(table, page.partitions, Depth::Quick).await?;
             from = page.next;
             if from.is_none() {
                 break;
@@ -299,14 +308,14 @@ impl Copier {
 
     /// Makes each partition of a table in the target like that of the source. Returns how many had
     /// to be changed.
-    async fn copy_all(&self, table: Table, partitions: Vec<Bytes>) -> Result<u64, CopyError> {
+    async fn copy_all(&self, table: Table, partitions: Vec<Bytes>, depth: Depth) -> Result<u64, CopyError> {
         let copied = stream::iter(partitions.into_iter().filter(|partition| is_copied(table, partition)))
             .map(|partition| async move {
-                let changed = self.copy(table, &partition, Depth::Quick).await?;
+                let changed = self.copy(table, &partition, depth).await?;
                 self.progress.seen.fetch_add(1, Ordering::Relaxed);
                 Ok::<_, CopyError>(u64::from(changed))
             })
-            .buffer_unordered(AT_ONCE);
+            .buffer_unordered(at_once(table));
         let changed = copied.try_fold(0, async |sum, changed| Ok(sum + changed)).await?;
         self.progress.changed.fetch_add(changed, Ordering::Relaxed);
         Ok(changed)
@@ -337,11 +346,12 @@ impl Copier {
                     let is_gone = is_empty(self.patience, self.source.as_ref(), table, &partition).await?;
                     Ok::<_, CopyError>(is_gone.then_some(partition))
                 })
-                .buffer_unordered(AT_ONCE)
+                .buffer_unordered(at_once(table))
                 .try_filter_map(async |gone| Ok(gone))
                 .try_collect()
                 .await?;
-            changed += self.copy_all(table, gone).await?;
+            // All of it: packs may be gone while the rows beside them are unchanged.
+            changed += self.copy_all(table, gone, Depth::Whole).await?;
             from = page.next;
             if from.is_none() {
                 return Ok(changed);
@@ -419,10 +429,18 @@ pub fn is_state(table: Table, partition: &[u8]) -> bool {
 
 /// Whether a partition holds copied data. The state of the copy itself, and what is about one store
 /// alone, is not copied.
-fn is_copied(table: Table, partition: &Bytes) -> bool {
+pub fn is_copied(table: Table, partition: &Bytes) -> bool {
     let is_of_copy = *partition == read_only::PARTITION || *partition == POSITION_PARTITION;
     let is_local = partition.starts_with(LOCAL_PREFIX) || *partition == EARLIER_MARKS;
     table != Table::Work || !(is_of_copy || is_local)
+}
+
+/// How many partitions of a table are copied or compared at the same time.
+fn at_once(table: Table) -> usize {
+    match table.lane() {
+        Lane::Records => RECORDS_AT_ONCE,
+        Lane::Text | Lane::Service => AT_ONCE,
+    }
 }
 
 async fn walk(
