@@ -11,6 +11,7 @@ use crate::digest::{self, CopyError, Digests};
 use crate::error::{BackupError, BackupResult, io_error};
 use crate::file::{OpenFolder, create, create_or_open, make_folders, remove, require_folder, sync_all, sync_folder};
 use crate::folder::{Backups, COPIED, is_description, order_of};
+use crate::lock::Lock;
 use crate::manifest::{End, Entry, FORM, Header, Known, Line, Reader, Summary};
 use crate::source::{Found, FoundFile, Source};
 
@@ -72,6 +73,7 @@ impl Backups {
         let lock_path = unfinished.join("lock");
         let lock = create_or_open(&lock_path).map_err(|error| io_error("opening", &lock_path, error))?;
         lock.try_lock().map_err(|_| BackupError::Busy("another backup is being made there".to_owned()))?;
+        let _lock = Lock::of(lock);
         let store = source.cut().store.clone();
         self.refuse_other_stores(&store)?;
         self.require_order(&options.id)?;

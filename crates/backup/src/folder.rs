@@ -1,12 +1,13 @@
 //! A folder of backups: its form, its locks and its backups.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{BackupError, BackupResult, io_error};
 use crate::file::{create, create_or_open, make_folders, remove, require_folder, sync_folder};
+use crate::lock::Lock;
 use crate::manifest::{Reader, Summary};
 
 /// The file that says what the folder is.
@@ -38,7 +39,7 @@ pub struct Backups {
     pub(crate) path: PathBuf,
     /// Keeps the files from being deleted, or from being used. `None`: the folder cannot be written
     /// to, so nobody deletes anything.
-    _lock: Option<File>,
+    _lock: Option<Lock>,
 }
 
 impl Backups {
@@ -184,7 +185,7 @@ fn make(path: &Path) -> BackupResult<()> {
     sync_folder(path)
 }
 
-fn lock(path: &Path, access: Access) -> BackupResult<Option<File>> {
+fn lock(path: &Path, access: Access) -> BackupResult<Option<Lock>> {
     let path = path.join("lock");
     let locking = |source| io_error("locking", &path, source);
     let file = match create_or_open(&path) {
@@ -194,7 +195,7 @@ fn lock(path: &Path, access: Access) -> BackupResult<Option<File>> {
     };
     let locked = if access == Access::Delete { file.try_lock() } else { file.try_lock_shared() };
     match locked {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => Ok(Some(Lock::of(file))),
         Err(TryLockError::Error(source)) => Err(locking(source)),
         Err(TryLockError::WouldBlock) if access == Access::Delete => {
             Err(BackupError::Busy("the backups are in use: delete some of them later".to_owned()))

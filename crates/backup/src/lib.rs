@@ -23,8 +23,8 @@
 //! How to read it: [`Backups`] (`folder.rs`) is the folder; `manifest.rs` the description of a
 //! backup; `create.rs`, with `source.rs`, `check.rs`, `restore.rs` and `delete.rs` what is done;
 //! `stream.rs` a backup as one stream; `place.rs` the data folder into which one is restored;
-//! `file.rs` how files are made and opened. This crate knows no engine, and of a store only that
-//! its files are in a folder, and how that is locked.
+//! `file.rs` how files are made and opened, and `lock.rs` how long one is locked. This crate knows no
+//! engine, and of a store only that its files are in a folder, and how that is locked.
 
 mod check;
 mod create;
@@ -33,6 +33,7 @@ mod digest;
 mod error;
 mod file;
 mod folder;
+mod lock;
 mod manifest;
 mod place;
 mod restore;

@@ -3,12 +3,13 @@
 //! The data folder is locked meanwhile, as a process locks it that has the store open: no server
 //! makes a store there.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{BackupError, BackupResult, io_error};
 use crate::file::{create_or_open, make_folders, sync_folder};
+use crate::lock::Lock;
 
 /// The folder in which a store is restored.
 const RESTORING: &str = "restoring";
@@ -30,7 +31,7 @@ pub const VACANT_FOR_RESTORE: &str = "an empty folder, or one that does not exis
 pub struct Place {
     data: PathBuf,
     restoring: PathBuf,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Place {
@@ -102,12 +103,12 @@ fn left_in(data: &Path) -> BackupResult<Vec<PathBuf>> {
     Ok(left)
 }
 
-fn lock(data: &Path) -> BackupResult<File> {
+fn lock(data: &Path) -> BackupResult<Lock> {
     let path = data.join(LOCK);
     let locking = |source| io_error("locking", &path, source);
     let file = create_or_open(&path).map_err(locking)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock::of(file)),
         Err(TryLockError::WouldBlock) => {
             Err(BackupError::Busy(format!("another process has {}: stop it first", data.display())))
         }

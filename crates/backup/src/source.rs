@@ -8,6 +8,7 @@ use std::time::UNIX_EPOCH;
 use store::Cut;
 
 use crate::error::{BackupError, BackupResult, io_error};
+use crate::lock::Lock;
 use crate::manifest::{Entry, in_order};
 
 /// A cut that this process reads. It is deleted with the value.
@@ -16,7 +17,7 @@ pub struct Source {
     root: PathBuf,
     cut: Cut,
     /// Keeps the cut.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// Something in a cut.
@@ -55,7 +56,7 @@ impl Source {
         let root = data.join(&cut.folder);
         let lock = File::open(root.join(Cut::LOCK)).map_err(|source| io_error("opening the cut in", &root, source))?;
         lock.lock_shared().map_err(|source| io_error("locking the cut in", &root, source))?;
-        let source = Self { root, cut, _lock: lock };
+        let source = Self { root, cut, _lock: Lock::of(lock) };
         if !source.root.join("format").exists() {
             return Err(BackupError::Busy("the cut of the store was given up: try again".to_owned()));
         }
