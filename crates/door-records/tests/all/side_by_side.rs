@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::commands::{KEYS, Words, commands, commands_on_expiring_attributes};
+use crate::support::commands::{
+    KEYS, SETS_BOTH, Words, commands, commands_on_expiring_attributes, commands_that_set_both,
+};
 use crate::support::frame::Frame;
 use crate::support::{Connection, Peer, Subject, keyspace, runtime};
 use proptest::prelude::*;
@@ -102,6 +104,46 @@ fn is_same_transaction(before: &[Vec<&str>], ours: &Frame, theirs: &Frame) -> bo
     }
 }
 
+/// What the command that only this door has does, as a script of Redis: sets the attributes in
+/// `ARGV[5]` and behind it, and then the expiry, if both conditions hold.
+const SCRIPT_THAT_SETS_BOTH: &str = "
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'none' and kind ~= 'hash' then
+  return redis.error_reply('-WRONGTYPE it is no hash')
+end
+local of_record, of_attributes, expiry, time = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+if of_record == 'NX' and kind == 'hash' or of_record == 'XX' and kind == 'none' then
+  return false
+end
+for place = 5, #ARGV, 2 do
+  local is_there = redis.call('HEXISTS', KEYS[1], ARGV[place]) == 1
+  if of_attributes == 'FNX' and is_there or of_attributes == 'FXX' and not is_there then
+    return false
+  end
+end
+local new = redis.call('HSET', KEYS[1], unpack(ARGV, 5))
+local commands = { EX = 'EXPIRE', PX = 'PEXPIRE', EXAT = 'EXPIREAT', PXAT = 'PEXPIREAT' }
+if expiry == 'PERSIST' then
+  redis.call('PERSIST', KEYS[1])
+elseif commands[expiry] then
+  redis.call(commands[expiry], KEYS[1], time)
+end
+return new";
+
+/// What a real server is sent in place of a command: the same, or the script of the one that only
+/// this door has.
+fn for_peer<'a>(sent: &[&'a str]) -> Vec<&'a str> {
+    let [SETS_BOTH, key, words @ ..] = sent else { return sent.to_vec() };
+    let fields = words.iter().position(|word| *word == "FIELDS").unwrap();
+    let (options, set) = (&words[..fields], &words[fields + 2..]);
+    let one_of = |names: &[&str]| options.iter().position(|word| names.contains(word));
+    let word = |place: Option<usize>| place.and_then(|place| options.get(place)).copied().unwrap_or("");
+    let expiry = one_of(&["EX", "PX", "EXAT", "PXAT", "PERSIST", "KEEPTTL"]);
+    let (of_record, of_attributes) = (word(one_of(&["NX", "XX"])), word(one_of(&["FNX", "FXX"])));
+    let time = word(expiry.map(|place| place + 1));
+    [&["EVAL", SCRIPT_THAT_SETS_BOTH, "1", *key, of_record, of_attributes, word(expiry), time], set].concat()
+}
+
 /// Sends random commands to both. `same` is what must be the same of an answer.
 fn compare(
     (subject, cases): (&Subject, u32),
@@ -124,8 +166,10 @@ fn compare(
             let all: Vec<Vec<&str>> = all.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
             let mut answers = Vec::new();
             for sent in all.chunks(at_once) {
+                let translated: Vec<Vec<&str>> = sent.iter().map(|sent| for_peer(sent)).collect();
                 let sent: Vec<&[&str]> = sent.iter().map(Vec::as_slice).collect();
-                answers.extend(ours.ask_all(&sent).await.into_iter().zip(theirs.ask_all(&sent).await));
+                let translated: Vec<&[&str]> = translated.iter().map(Vec::as_slice).collect();
+                answers.extend(ours.ask_all(&sent).await.into_iter().zip(theirs.ask_all(&translated).await));
             }
             for (place, (sent, (ours, theirs))) in all.iter().zip(answers).enumerate() {
                 let (ours, theirs) = (same(ours), same(theirs));
@@ -171,6 +215,14 @@ fn random_commands_on_attributes_that_expire_have_the_answers_of_valkey() {
     let Some(peer) = Peer::valkey() else { return };
     let subject = runtime().block_on(Subject::start());
     compare((&subject, CASES), &peer, commands_on_expiring_attributes(), Frame::by_kind);
+}
+
+/// No server has a command that sets both, so a script does so there.
+#[test]
+fn random_commands_that_set_attributes_and_the_expiry_of_their_record_have_the_answers_of_a_script() {
+    let Some(peer) = Peer::redis() else { return };
+    let subject = runtime().block_on(Subject::start());
+    compare((&subject, CASES), &peer, commands_that_set_both(), Frame::by_kind);
 }
 
 #[test]

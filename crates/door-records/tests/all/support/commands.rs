@@ -252,6 +252,23 @@ pub fn commands() -> impl Strategy<Value = Vec<Words>> {
     prop_oneof![9 => single.prop_map(|command| vec![command]), 1 => transaction]
 }
 
+/// The command that sets attributes and the expiry of their record, which only this door has.
+pub const SETS_BOTH: &str = "PENATES.HSET";
+
+/// Likewise, mostly that command.
+pub fn commands_that_set_both() -> impl Strategy<Value = Vec<Words>> {
+    let rules = ["", "", "NX", "XX", "FNX", "FXX", "XX FNX", "FXX NX"];
+    let expiry = ["", "EX 100000", "PX 200000000", "EXAT 9999999999", "PXAT 1", "EXAT 1", "KEEPTTL", "PERSIST"];
+    let fields = ["FIELDS 1 f 1", "FIELDS 2 f 1 g 2", "FIELDS 2 g 3 g 4", "FIELDS 3 f 5 g 6 h 7"];
+    let sets = (key(), select(rules.to_vec()), select(expiry.to_vec()), select(fields.to_vec()));
+    let sets_both = sets.prop_map(|(key, rule, expiry, fields)| {
+        let words = [SETS_BOTH, &key, rule, expiry, fields].join(" ");
+        words.split_whitespace().map(str::to_owned).collect()
+    });
+    let others = prop_oneof![2 => on_attributes(), 2 => on_records(), 1 => on_texts()];
+    prop_oneof![1 => sets_both, 1 => others].prop_map(|command: Words| vec![command])
+}
+
 /// Likewise, mostly about attributes that expire.
 pub fn commands_on_expiring_attributes() -> impl Strategy<Value = Vec<Words>> {
     let names = || {
