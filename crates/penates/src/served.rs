@@ -134,6 +134,10 @@ async fn damage_or(error: StoreError, client: &Client, id: ContentId, unread: Ra
 
 fn of_client(error: ClientError) -> StoreError {
     match &error {
+        // The server has a limit of requests, which passes.
+        ClientError::Refused { status, .. } if *status == StatusCode::TOO_MANY_REQUESTS => {
+            StoreError::Overloaded(error.to_string())
+        }
         ClientError::Refused { status, .. } if status.is_client_error() => StoreError::Invalid(error.to_string()),
         _ => StoreError::Unavailable(format!("the server that holds the store: {error}")),
     }

@@ -60,8 +60,8 @@ struct Cli {
     /// tree where only those are kept that were asked for and elsewhere: another world of each seed
     #[arg(long, conflicts_with_all = ["records", "attributes", "fast", "pipelined", "transactions", "groups"])]
     versions: bool,
-    /// Copy the store into another one meanwhile, by copies that fail and die; in the end the last one
-    /// takes over: another world of each seed
+    /// Copy the store into another one meanwhile, by copies that fail and die; in the end the last
+    /// one takes over: another world of each seed
     #[arg(long, conflicts_with = "fast")]
     copies: bool,
     /// Run on after a failure

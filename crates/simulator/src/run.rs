@@ -542,6 +542,9 @@ impl Run {
             self.consumers[consumer].takes(from, page);
             return;
         }
+        if let (Some(_), Reply::Unknown(why)) = (self.copying.as_ref().and_then(Copying::taken_over), &came.reply) {
+            self.wrong(format!("op {op} ({:?}) fails over the copy: {why}", one.work));
+        }
         let center = self.setup.center_of(*server);
         let (is_home, sees_all) = (self.setup.is_home(center), self.setup.usual_reads_are_strong(center));
         let mut world = self.world.lock();

@@ -135,7 +135,7 @@ tables! {
     /// What objects are made of: packs of frames, and the other data of each member. Large rows
     /// that are read in sequence. If [`Table::Objects`] has a partition with the same key, its rows
     /// are put after the rows here and removed before them. So equal small rows mean equal packs,
-    /// and a copy compares only the small rows.
+    /// unless a small row arrives late. A copy compares the packs only once, at its end.
     Packs = TableInfo { name: "packs", class: Class::Content, ..USUAL };
     /// Containment marks, one partition per (container, incarnation, shard, epoch). Marks of past
     /// members expire if the history of a container is kept for a time.

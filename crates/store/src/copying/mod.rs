@@ -53,8 +53,8 @@ const EARLIER_MARKS: &[u8] = b"low water";
 /// Partitions that are copied at the same time, where a partition can hold many rows.
 const AT_ONCE: usize = 8;
 
-/// Records that are copied at the same time. Each is a small partition that waits for its own
-/// acknowledgement, so that many share a sync of the target.
+/// Records that are copied at the same time. Each waits for its own acknowledgement. Many at a time
+/// share a sync of the target.
 const RECORDS_AT_ONCE: usize = 64;
 
 /// Partitions of one page of a walk.
@@ -148,8 +148,8 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Whether it compared everything, and there was nothing to do except for the audit, which grows
-    /// while the source serves.
+    /// Whether it compared everything and had nothing to do, except for the audit, which grows while
+    /// the source serves.
     pub fn found_nothing(&self) -> bool {
         self.is_whole && self.changed == self.changed_of_audit
     }
@@ -263,7 +263,7 @@ impl Copier {
         let (mut at, mut from) = position.unwrap_or((0, None));
         while let Some(table) = ORDER.get(at).copied() {
             let page = walk(self.patience, self.source.as_ref(), table, from).await.map_err(CopyError::from)?;
-            let mut changed = self.copy_all(table, page.partitions, Depth::Quick).await?;
+            let mut changed = self.copy_all(table, page.partitions).await?;
             from = page.next;
             if from.is_none() {
                 // Before the position says that the table is done.
@@ -296,7 +296,7 @@ impl Copier {
         let mut from = None;
         loop {
             let page = walk(self.patience, self.source.as_ref(), table, from).await?;
-            self.copy_all(table, page.partitions, Depth::Quick).await?;
+            self.copy_all(table, page.partitions).await?;
             from = page.next;
             if from.is_none() {
                 break;
@@ -308,10 +308,10 @@ impl Copier {
 
     /// Makes each partition of a table in the target like that of the source. Returns how many had
     /// to be changed.
-    async fn copy_all(&self, table: Table, partitions: Vec<Bytes>, depth: Depth) -> Result<u64, CopyError> {
+    async fn copy_all(&self, table: Table, partitions: Vec<Bytes>) -> Result<u64, CopyError> {
         let copied = stream::iter(partitions.into_iter().filter(|partition| is_copied(table, partition)))
             .map(|partition| async move {
-                let changed = self.copy(table, &partition, depth).await?;
+                let changed = self.copy(table, &partition, Depth::Quick).await?;
                 self.progress.seen.fetch_add(1, Ordering::Relaxed);
                 Ok::<_, CopyError>(u64::from(changed))
             })
@@ -340,23 +340,27 @@ impl Copier {
     async fn clear_what_is_gone(&self, table: Table) -> Result<u64, CopyError> {
         let (mut changed, mut from) = (0, None);
         loop {
-            let page = walk(self.patience, self.target.as_ref(), table, from).await?;
-            let gone: Vec<Bytes> = stream::iter(page.partitions)
-                .map(|partition| async move {
-                    let is_gone = is_empty(self.patience, self.source.as_ref(), table, &partition).await?;
-                    Ok::<_, CopyError>(is_gone.then_some(partition))
-                })
-                .buffer_unordered(at_once(table))
-                .try_filter_map(async |gone| Ok(gone))
-                .try_collect()
-                .await?;
-            // All of it: packs may be gone while the rows beside them are unchanged.
-            changed += self.copy_all(table, gone, Depth::Whole).await?;
-            from = page.next;
+            let (gone, next) = self.gone(table, from).await?;
+            changed += self.copy_all(table, gone).await?;
+            from = next;
             if from.is_none() {
                 return Ok(changed);
             }
         }
+    }
+
+    /// Partitions of a page of the target's walk that the source no longer has, and where the walk
+    /// continues.
+    async fn gone(&self, table: Table, from: Option<Bytes>) -> Result<(Vec<Bytes>, Option<Bytes>), CopyError> {
+        let page = walk(self.patience, self.target.as_ref(), table, from).await?;
+        let gone = stream::iter(page.partitions)
+            .map(|partition| async move {
+                let is_gone = is_empty(self.patience, self.source.as_ref(), table, &partition).await?;
+                Ok::<_, CopyError>(is_gone.then_some(partition))
+            })
+            .buffer_unordered(at_once(table))
+            .try_filter_map(async |gone| Ok(gone));
+        Ok((gone.try_collect().await?, page.next))
     }
 
     async fn position(&self) -> Result<Option<Position>, CopyError> {
@@ -429,7 +433,7 @@ pub fn is_state(table: Table, partition: &[u8]) -> bool {
 
 /// Whether a partition holds copied data. The state of the copy itself, and what is about one store
 /// alone, is not copied.
-pub fn is_copied(table: Table, partition: &Bytes) -> bool {
+fn is_copied(table: Table, partition: &Bytes) -> bool {
     let is_of_copy = *partition == read_only::PARTITION || *partition == POSITION_PARTITION;
     let is_local = partition.starts_with(LOCAL_PREFIX) || *partition == EARLIER_MARKS;
     table != Table::Work || !(is_of_copy || is_local)

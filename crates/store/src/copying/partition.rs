@@ -28,8 +28,8 @@ const TRIES: usize = 3;
 /// How closely a partition of objects is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Compares its packs only if one of its small rows differs, since small rows are there only
-    /// while all packs are.
+    /// Compares its packs only if one of its small rows differs: small rows are put after all packs
+    /// and removed before them. A small row that arrives late can be there without them.
     Quick,
     /// Compares all of it.
     Whole,

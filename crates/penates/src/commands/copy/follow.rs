@@ -216,7 +216,11 @@ impl Follower<'_> {
                 self.report.damaged(&Bytes::from_static(b"a pass over everything"), &full_message(error.as_ref()));
                 copier.begin_pass_anew().await?;
             }
-            passed => drop(passed?),
+            // It went on where an interrupted one had stopped: what that had compared is not compared
+            // now. The next one is whole. Before the first has ended, the feed has all that changed.
+            Ok(pass) if !pass.is_whole && self.followed.whole.is_some() => return Ok(()),
+            Ok(_) => {}
+            Err(error) => return Err(error),
         }
         self.followed.whole = Some(self.pass_begun);
         Ok(copier.set_followed(&self.followed).await?)
