@@ -36,7 +36,7 @@ const PASSES_MAX: usize = 3;
 /// Operations of copies are numbered from here on, apart from those of clients.
 const FIRST_OP: Op = 1 << 32;
 
-/// The number that stands for the process that copies, among those of the servers.
+/// The number of the process that copies, among those of the servers.
 const COPYING_SERVER: usize = 15;
 
 /// What a process that copies does before it ends.
@@ -278,13 +278,16 @@ impl Run {
         if self.servers[0].library.is_none() {
             return self.wrong("no server begins over the copy".to_owned());
         }
-        for container in CONTAINERS {
-            self.ask(0, Work::Read { path: parsed(container) });
-            self.ask(0, Work::List { container: parsed(container), page: 3 });
+        let containers = CONTAINERS.into_iter().map(parsed);
+        let reads = containers.clone().map(|path| Work::Read { path });
+        let lists = containers.map(|container| Work::List { container, page: 3 });
+        let volumes = VOLUMES.map(volume_id).to_vec();
+        let of_volumes = [Work::ListVolumes { page: 2 }, Work::ReadVolumes { volumes, pause: Duration::ZERO }];
+        // One after the other, so that none lacks the time to end.
+        for work in reads.chain(lists).chain(of_volumes) {
+            self.ask(0, work);
+            self.until_idle().await;
         }
-        self.ask(0, Work::ListVolumes { page: 2 });
-        self.ask(0, Work::ReadVolumes { volumes: VOLUMES.map(volume_id).to_vec(), pause: Duration::ZERO });
-        self.until_idle().await;
         match self.setup.keeps_records {
             false => self.remembered().await,
             true => {
