@@ -229,3 +229,19 @@ impl Store for ServedStore {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_for_too_many_requests_passes_and_another_does_not() {
+        let refused = |status| {
+            let detail = "a reason".to_owned();
+            of_client(ClientError::Refused { status, detail, kind: None, retry_after_s: None })
+        };
+        assert!(refused(StatusCode::TOO_MANY_REQUESTS).is_passing());
+        assert!(refused(StatusCode::SERVICE_UNAVAILABLE).is_passing());
+        assert!(!refused(StatusCode::FORBIDDEN).is_passing());
+    }
+}

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::contents::{id_of, sealed};
 use super::partition::{Depth, Rows};
 use super::patience::{Patience, call};
-use super::{Copier, CopyError, ORDER, at_once, is_copied, walk};
+use super::{AT_ONCE, Copier, CopyError, ORDER, is_copied, walk};
 use crate::{ContentId, Row, Store, StoreError, StoreResult, Table};
 
 /// How often a difference is copied and compared again: a row may expire between two reads, and the
@@ -56,7 +56,7 @@ impl Copier {
                             self.progress.seen.fetch_add(1, Ordering::Relaxed);
                             Ok::<_, CopyError>(same)
                         })
-                        .buffer_unordered(at_once(table));
+                        .buffer_unordered(AT_ONCE);
                 let page_verified = compared.try_fold(Verified::default(), async |mut sum, same| {
                     sum.add(&same);
                     Ok(sum)

@@ -40,7 +40,7 @@ use partition::Depth;
 pub use patience::Patience;
 use patience::call;
 
-use crate::{ContentId, Lane, NewRow, Outcome, Removal, Scan, Step, Store, StoreError, StoreResult, Table, read_only};
+use crate::{ContentId, NewRow, Outcome, Removal, Scan, Step, Store, StoreError, StoreResult, Table, read_only};
 
 /// Partitions of [`Table::Work`] whose keys begin with this are about one store (what of it was
 /// checked, say). They are not copied.
@@ -50,12 +50,8 @@ pub const LOCAL_PREFIX: &[u8] = b"local/";
 /// Those are about one store too. Nobody reads it any more.
 const EARLIER_MARKS: &[u8] = b"low water";
 
-/// Partitions that are copied at the same time, where a partition can hold many rows.
+/// Partitions that are copied at the same time.
 const AT_ONCE: usize = 8;
-
-/// Records that are copied at the same time. Each waits for its own acknowledgement. Many at a time
-/// share a sync of the target.
-const RECORDS_AT_ONCE: usize = 64;
 
 /// Partitions of one page of a walk.
 const WALKED_AT_ONCE: usize = 256;
@@ -315,7 +311,7 @@ impl Copier {
                 self.progress.seen.fetch_add(1, Ordering::Relaxed);
                 Ok::<_, CopyError>(u64::from(changed))
             })
-            .buffer_unordered(at_once(table));
+            .buffer_unordered(AT_ONCE);
         let changed = copied.try_fold(0, async |sum, changed| Ok(sum + changed)).await?;
         self.progress.changed.fetch_add(changed, Ordering::Relaxed);
         Ok(changed)
@@ -358,7 +354,7 @@ impl Copier {
                 let is_gone = is_empty(self.patience, self.source.as_ref(), table, &partition).await?;
                 Ok::<_, CopyError>(is_gone.then_some(partition))
             })
-            .buffer_unordered(at_once(table))
+            .buffer_unordered(AT_ONCE)
             .try_filter_map(async |gone| Ok(gone));
         Ok((gone.try_collect().await?, page.next))
     }
@@ -437,14 +433,6 @@ fn is_copied(table: Table, partition: &Bytes) -> bool {
     let is_of_copy = *partition == read_only::PARTITION || *partition == POSITION_PARTITION;
     let is_local = partition.starts_with(LOCAL_PREFIX) || *partition == EARLIER_MARKS;
     table != Table::Work || !(is_of_copy || is_local)
-}
-
-/// How many partitions of a table are copied or compared at the same time.
-fn at_once(table: Table) -> usize {
-    match table.lane() {
-        Lane::Records => RECORDS_AT_ONCE,
-        Lane::Text | Lane::Service => AT_ONCE,
-    }
 }
 
 async fn walk(
