@@ -175,6 +175,17 @@ impl Store for ServedStore {
         }
     }
 
+    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+        let mut pages = Vec::with_capacity(scans.len());
+        for scans in scans.chunks(wire::SCANS_MAX) {
+            match self.ask(call, Question::ScanMany(scans.to_vec())).await? {
+                Answer::ScanMany(found) if found.len() == scans.len() => pages.extend(found),
+                _ => return Err(another_answer()),
+            }
+        }
+        Ok(pages)
+    }
+
     async fn run(&self, _: Call, _: Vec<Step>) -> StoreResult<Outcome> {
         reads_only()
     }

@@ -130,10 +130,13 @@ async fn ask(State(library): State<Library>, question: Result<Bytes, BytesReject
 
 /// A page of a range or a walk ends early, and the reader asks again.
 fn bounded(question: Question) -> Question {
+    let within = |scan: Scan, max: usize| Scan { max_bytes: scan.max_bytes.min(max), ..scan };
     match question {
-        Question::Scan(table, partition, scan) => {
-            let max_bytes = scan.max_bytes.min(PAGE_BYTES_MAX);
-            Question::Scan(table, partition, Scan { max_bytes, ..scan })
+        Question::Scan(table, partition, scan) => Question::Scan(table, partition, within(scan, PAGE_BYTES_MAX)),
+        Question::ScanMany(scans) => {
+            let max = PAGE_BYTES_MAX / scans.len().max(1);
+            let scans = scans.into_iter().map(|(table, partition, scan)| (table, partition, within(scan, max)));
+            Question::ScanMany(scans.collect())
         }
         Question::Walk(table, from, max) => Question::Walk(table, from, max.min(WALKED_MAX)),
         question => question,

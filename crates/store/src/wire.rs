@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The version of questions and answers. Raise it when one of them changes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The path of questions, and of a [`Description`].
 pub const PATH: &str = "/admin/store";
@@ -26,6 +26,9 @@ pub const CHANGES_PATH: &str = "/admin/store/changes";
 
 /// The header of an answer with the number of the store's level.
 pub const LEVEL: &str = "penates-level";
+
+/// Ranges of a question.
+pub const SCANS_MAX: usize = 32;
 
 /// What a reader has to know before it asks, as JSON.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -67,6 +70,8 @@ pub enum Question {
     Get(Table, Bytes, Bytes),
     /// A page of a range: table, partition, range.
     Scan(Table, Bytes, Scan),
+    /// The first pages of ranges: table, partition, range of each, at most [`SCANS_MAX`] of them.
+    ScanMany(Vec<(Table, Bytes, Scan)>),
     /// Some partitions: table, where to begin, the greatest number.
     Walk(Table, Option<Bytes>, usize),
     /// The header of a content.
@@ -82,6 +87,8 @@ pub enum Answer {
     Get(Option<Row>),
     /// The page.
     Scan(Rows),
+    /// The pages, in the order of the ranges.
+    ScanMany(Vec<Rows>),
     /// The partitions.
     Walk(WalkPage),
     /// The header, if there is one.
@@ -102,6 +109,10 @@ pub async fn answer(store: &dyn Store, call: Call, question: Question) -> StoreR
     Ok(match question {
         Question::Get(table, partition, sort) => Answer::Get(store.get(call, table, &partition, &sort).await?),
         Question::Scan(table, partition, scan) => Answer::Scan(store.scan(call, table, &partition, scan).await?),
+        Question::ScanMany(scans) if scans.len() > SCANS_MAX => {
+            return Err(StoreError::Invalid(format!("a question has at most {SCANS_MAX} ranges")));
+        }
+        Question::ScanMany(scans) => Answer::ScanMany(store.scan_many(call, scans).await?),
         Question::Walk(table, from, max) => Answer::Walk(store.walk(call, table, from, max).await?),
         Question::ContentHeader(id) => Answer::ContentHeader(store.content_header(call, id).await?),
         Question::CheckContent(id, range) => {
@@ -136,4 +147,22 @@ pub fn encode(value: &impl Serialize) -> StoreResult<Bytes> {
 /// Decodes what [`encode`] encoded.
 pub fn decode<T: for<'de> Deserialize<'de>>(encoded: &[u8]) -> StoreResult<T> {
     crate::stored::decode(encoded).map_err(|error| StoreError::Invalid(format!("it cannot be decoded: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::null::NullStore;
+    use crate::{Class, Deadline};
+
+    #[tokio::test]
+    async fn a_question_with_too_many_ranges_is_refused() {
+        let store = NullStore::new().with_rows(Table::Records, Vec::new());
+        let call = Call::new(Class::Content, Deadline::within(std::time::Duration::from_secs(60)));
+        let range = (Table::Records, Bytes::from_static(b"id"), Scan::prefix(Bytes::new(), 1));
+        let pages = answer(&store, call, Question::ScanMany(vec![range.clone(); SCANS_MAX])).await.unwrap();
+        assert!(matches!(pages, Answer::ScanMany(pages) if pages.len() == SCANS_MAX));
+        let refused = answer(&store, call, Question::ScanMany(vec![range; SCANS_MAX + 1])).await;
+        assert!(matches!(refused, Err(StoreError::Invalid(_))));
+    }
 }

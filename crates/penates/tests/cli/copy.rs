@@ -79,6 +79,29 @@ fn a_store_is_copied_while_it_serves_and_its_promises_hold_in_the_copy() {
 }
 
 #[test]
+fn records_are_copied_from_a_running_server() {
+    let from = TestStore::vacant();
+    let lines: String =
+        (0..500).map(|n| format!("{{\"id\":\"r{n:03}\",\"attributes\":{{\"n\":\"{n}\"}}}}\n")).collect();
+    let file = from.beside("records.ndjson");
+    std::fs::write(&file, lines).unwrap();
+    from.run(&["records", "import", text(&file)]).ends_with(0);
+    let server = from.serve(&[]);
+    let to = TestStore::vacant();
+    Ran::of(copy(text(&from.path()), text(&to.path()), &[])).ends_with(0);
+    let exported = |store: &TestStore| {
+        let exported = store.run(&["records", "export"]).ends_with(0);
+        let mut lines: Vec<_> = exported.text().lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let copied = exported(&to);
+    assert_eq!(copied.len(), 500);
+    assert_eq!(copied, exported(&from));
+    assert_eq!(server.stop("TERM").0, 0);
+}
+
+#[test]
 fn repeating_a_finished_copy_changes_nothing_in_the_source() {
     let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
     Ran::of(copy(text(&from.path()), text(&to.path()), &[])).ends_with(0);

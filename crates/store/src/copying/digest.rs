@@ -7,9 +7,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use sha2::{Digest as _, Sha256};
 
 use super::contents::{id_of, sealed};
-use super::partition::{Depth, Rows};
+use super::partition::{Depth, Pairs, Rows};
 use super::patience::{Patience, call};
-use super::{AT_ONCE, Copier, CopyError, ORDER, is_copied, walk};
+use super::{AT_ONCE, Copier, CopyError, ORDER, batch_of, is_copied, walk};
 use crate::{ContentId, Row, Store, StoreError, StoreResult, Table};
 
 /// How often a difference is copied and compared again: a row may expire between two reads, and the
@@ -45,22 +45,19 @@ impl Copier {
     pub async fn verify(&self) -> Result<Verified, CopyError> {
         self.clear_packs().await?;
         let mut verified = Verified::default();
+        let sum = async |mut sum: Verified, same: Verified| {
+            sum.add(&same);
+            Ok(sum)
+        };
         for table in ORDER {
             let mut from = None;
             loop {
                 let page = walk(self.patience, self.source.as_ref(), table, from).await?;
-                let compared =
-                    stream::iter(page.partitions.into_iter().filter(|partition| is_copied(table, partition)))
-                        .map(|partition| async move {
-                            let same = self.verify_partition(table, &partition).await?;
-                            self.progress.seen.fetch_add(1, Ordering::Relaxed);
-                            Ok::<_, CopyError>(same)
-                        })
-                        .buffer_unordered(AT_ONCE);
-                let page_verified = compared.try_fold(Verified::default(), async |mut sum, same| {
-                    sum.add(&same);
-                    Ok(sum)
-                });
+                let mut partitions = page.partitions;
+                partitions.retain(|partition| is_copied(table, partition));
+                let batches = partitions.chunks(batch_of(table));
+                let compared = stream::iter(batches).map(|batch| self.verify_batch(table, batch));
+                let page_verified = compared.buffer_unordered(AT_ONCE).try_fold(Verified::default(), sum);
                 verified.add(&page_verified.await?);
                 from = page.next;
                 if from.is_none() {
@@ -85,6 +82,24 @@ impl Copier {
                 return Ok(());
             }
         }
+    }
+
+    async fn verify_batch(&self, table: Table, batch: &[Bytes]) -> Result<Verified, CopyError> {
+        let compared = |same| {
+            self.progress.seen.fetch_add(1, Ordering::Relaxed);
+            same
+        };
+        if let [partition] = batch {
+            return Ok(compared(self.verify_partition(table, partition).await?));
+        }
+        let mut verified = Verified::default();
+        for Pairs { source, target } in self.pairs_of_each(table, batch).await? {
+            let partition = source.partition;
+            let (wanted, there) = futures::try_join!(digest_of_rows(source), digest_of_rows(target))?;
+            let same = if wanted == there { wanted } else { self.verify_partition(table, partition).await? };
+            verified.add(&compared(same));
+        }
+        Ok(verified)
     }
 
     async fn verify_partition(&self, table: Table, partition: &Bytes) -> Result<Verified, CopyError> {
@@ -117,21 +132,15 @@ impl Copier {
 async fn digest(patience: Patience, store: &dyn Store, table: Table, partition: &Bytes) -> StoreResult<Verified> {
     match table {
         Table::Contents => digest_of_content(patience, store, id_of(partition)?).await,
-        _ => digest_of_rows(patience, store, table, partition).await,
+        _ => digest_of_rows(Rows::of(patience, store, table, partition)).await,
     }
 }
 
-async fn digest_of_rows(
-    patience: Patience,
-    store: &dyn Store,
-    table: Table,
-    partition: &Bytes,
-) -> StoreResult<Verified> {
+async fn digest_of_rows(mut rows: Rows<'_>) -> StoreResult<Verified> {
     let mut hash = Sha256::new();
-    add(&mut hash, table.name().as_bytes());
-    add(&mut hash, partition);
+    add(&mut hash, rows.table.name().as_bytes());
+    add(&mut hash, rows.partition);
     let mut found = Verified { partitions: 1, ..Verified::default() };
-    let mut rows = Rows::of(patience, store, table, partition);
     while let Some(row) = rows.next().await? {
         found.rows += 1;
         found.bytes += (row.sort.len() + row.value.len()) as u64;

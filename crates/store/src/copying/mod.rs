@@ -36,7 +36,7 @@ use thiserror::Error;
 
 pub use digest::Verified;
 pub use following::{Followed, followed, recognise};
-use partition::Depth;
+use partition::{Depth, Pairs};
 pub use patience::Patience;
 use patience::call;
 
@@ -50,8 +50,12 @@ pub const LOCAL_PREFIX: &[u8] = b"local/";
 /// Those are about one store too. Nobody reads it any more.
 const EARLIER_MARKS: &[u8] = b"low water";
 
-/// Partitions that are copied at the same time.
+/// Partitions that are copied at the same time, and batches of small ones.
 const AT_ONCE: usize = 8;
+
+/// Partitions of a batch: one call reads their first pages. A call for each would make a copy from a
+/// running server thirty times as long, where most partitions have one small row.
+const BATCH: usize = 32;
 
 /// Partitions of one page of a walk.
 const WALKED_AT_ONCE: usize = 256;
@@ -304,16 +308,32 @@ impl Copier {
 
     /// Makes each partition of a table in the target like that of the source. Returns how many had
     /// to be changed.
-    async fn copy_all(&self, table: Table, partitions: Vec<Bytes>) -> Result<u64, CopyError> {
-        let copied = stream::iter(partitions.into_iter().filter(|partition| is_copied(table, partition)))
-            .map(|partition| async move {
-                let changed = self.copy(table, &partition, Depth::Quick).await?;
-                self.progress.seen.fetch_add(1, Ordering::Relaxed);
-                Ok::<_, CopyError>(u64::from(changed))
-            })
-            .buffer_unordered(AT_ONCE);
+    async fn copy_all(&self, table: Table, mut partitions: Vec<Bytes>) -> Result<u64, CopyError> {
+        partitions.retain(|partition| is_copied(table, partition));
+        let batches = partitions.chunks(batch_of(table));
+        let copied = stream::iter(batches).map(|batch| self.copy_batch(table, batch)).buffer_unordered(AT_ONCE);
         let changed = copied.try_fold(0, async |sum, changed| Ok(sum + changed)).await?;
         self.progress.changed.fetch_add(changed, Ordering::Relaxed);
+        Ok(changed)
+    }
+
+    /// Does that with a batch, and with its small partitions at the same time: the target syncs many
+    /// writes together.
+    async fn copy_batch(&self, table: Table, batch: &[Bytes]) -> Result<u64, CopyError> {
+        let copied = |changed| {
+            self.progress.seen.fetch_add(1, Ordering::Relaxed);
+            u64::from(changed)
+        };
+        if let [partition] = batch {
+            return Ok(copied(self.copy(table, partition, Depth::Quick).await?));
+        }
+        let pairs = self.pairs_of_each(table, batch).await?;
+        let (small, large): (Vec<_>, Vec<_>) = pairs.into_iter().partition(Pairs::are_read);
+        let changed = stream::iter(small).map(|pairs| self.copy_pairs(pairs)).buffer_unordered(BATCH);
+        let mut changed = changed.try_fold(0, async |sum, changed| Ok(sum + copied(changed))).await?;
+        for pairs in large {
+            changed += copied(self.copy_pairs(pairs).await?);
+        }
         Ok(changed)
     }
 
@@ -349,14 +369,18 @@ impl Copier {
     /// continues.
     async fn gone(&self, table: Table, from: Option<Bytes>) -> Result<(Vec<Bytes>, Option<Bytes>), CopyError> {
         let page = walk(self.patience, self.target.as_ref(), table, from).await?;
-        let gone = stream::iter(page.partitions)
-            .map(|partition| async move {
-                let is_gone = is_empty(self.patience, self.source.as_ref(), table, &partition).await?;
-                Ok::<_, CopyError>(is_gone.then_some(partition))
-            })
-            .buffer_unordered(AT_ONCE)
-            .try_filter_map(async |gone| Ok(gone));
-        Ok((gone.try_collect().await?, page.next))
+        let batches = page.partitions.chunks(batch_of(table));
+        let gone = stream::iter(batches).map(|batch| self.gone_of(table, batch)).buffer_unordered(AT_ONCE);
+        Ok((gone.try_concat().await?, page.next))
+    }
+
+    /// Those of the partitions that the source no longer has.
+    async fn gone_of(&self, table: Table, batch: &[Bytes]) -> Result<Vec<Bytes>, CopyError> {
+        let scans =
+            || batch.iter().map(|partition| (table, partition.clone(), Scan::prefix(Bytes::new(), 1))).collect();
+        let found = self.patience.with(|| self.source.scan_many(call(), scans())).await?;
+        let gone = batch.iter().zip(found).filter(|(_, found)| found.rows.is_empty());
+        Ok(gone.map(|(partition, _)| partition.clone()).collect())
     }
 
     async fn position(&self) -> Result<Option<Position>, CopyError> {
@@ -433,6 +457,14 @@ fn is_copied(table: Table, partition: &Bytes) -> bool {
     let is_of_copy = *partition == read_only::PARTITION || *partition == POSITION_PARTITION;
     let is_local = partition.starts_with(LOCAL_PREFIX) || *partition == EARLIER_MARKS;
     table != Table::Work || !(is_of_copy || is_local)
+}
+
+/// How many partitions of a table make a batch. Those with large rows are copied one by one.
+fn batch_of(table: Table) -> usize {
+    match table {
+        Table::Contents | Table::Objects | Table::Packs => 1,
+        _ => BATCH,
+    }
 }
 
 async fn walk(

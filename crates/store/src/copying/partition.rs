@@ -15,6 +15,9 @@ use crate::{
 /// Bytes of a page of rows.
 const PAGE_BYTES: usize = 512 << 10;
 
+/// Bytes of a first page that is read together with those of other partitions.
+const FIRST_PAGE_BYTES: usize = 16 << 10;
+
 /// Bytes of rows that are put in one step.
 const PUT_BYTES: usize = 1 << 20;
 
@@ -47,8 +50,8 @@ pub(super) struct Window {
 pub(super) struct Rows<'a> {
     patience: Patience,
     store: &'a dyn Store,
-    table: Table,
-    partition: &'a Bytes,
+    pub(super) table: Table,
+    pub(super) partition: &'a Bytes,
     page: VecDeque<Row>,
     rest: Option<Scan>,
 }
@@ -69,6 +72,24 @@ impl<'a> Rows<'a> {
         Self { patience, store, table, partition, page: VecDeque::new(), rest: Some(all) }
     }
 
+    /// The rows of each partition. Their first pages are read in one call.
+    async fn of_each(
+        patience: Patience,
+        store: &'a dyn Store,
+        table: Table,
+        partitions: &'a [Bytes],
+    ) -> StoreResult<Vec<Self>> {
+        let first = Scan::prefix(Bytes::new(), FIRST_PAGE_BYTES);
+        let scans = || partitions.iter().map(|partition| (table, partition.clone(), first.clone())).collect();
+        let pages = patience.with(|| store.scan_many(call(), scans())).await?;
+        let rows = partitions.iter().zip(pages).map(|(partition, page)| {
+            let all = Self::of(patience, store, table, partition);
+            let rest = all.rest.as_ref().and_then(|scan| scan.resumed(page.next));
+            Self { page: page.rows.into(), rest, ..all }
+        });
+        Ok(rows.collect())
+    }
+
     async fn peek(&mut self) -> StoreResult<Option<&Row>> {
         while self.page.is_empty()
             && let Some(scan) = self.rest.take()
@@ -87,12 +108,17 @@ impl<'a> Rows<'a> {
 }
 
 /// The rows of a partition in both stores, one key after the other.
-struct Pairs<'a> {
-    source: Rows<'a>,
-    target: Rows<'a>,
+pub(super) struct Pairs<'a> {
+    pub(super) source: Rows<'a>,
+    pub(super) target: Rows<'a>,
 }
 
 impl Pairs<'_> {
+    /// Whether all of its rows are in memory.
+    pub(super) fn are_read(&self) -> bool {
+        self.source.rest.is_none() && self.target.rest.is_none()
+    }
+
     /// The next row of the source, of the target, or of both; `None`: that was all.
     async fn next(&mut self) -> StoreResult<Option<(Option<Row>, Option<Row>)>> {
         let order = match (self.source.peek().await?, self.target.peek().await?) {
@@ -137,8 +163,9 @@ impl Copier {
                 return Ok(false);
             }
             let all = Window::default;
-            let packs = self.put_missing(Table::Packs, partition, all(), |_| true).await?;
-            let objects = self.put_missing(Table::Objects, partition, all(), |sort| differing.contains(sort)).await?;
+            let packs = self.put_missing(self.pairs(Table::Packs, partition, all()), |_| true).await?;
+            let objects = self.pairs(Table::Objects, partition, all());
+            let objects = self.put_missing(objects, |sort| differing.contains(sort)).await?;
             if self.still_stand(Table::Objects, partition, &objects).await? {
                 self.finish(Table::Objects, partition, &objects).await?;
                 self.finish(Table::Packs, partition, &packs).await?;
@@ -156,7 +183,14 @@ impl Copier {
     /// Makes some rows of a partition like those of the source. Returns whether there was anything
     /// to do.
     pub(super) async fn copy_window(&self, table: Table, partition: &Bytes, window: Window) -> Result<bool, CopyError> {
-        let rest = self.put_missing(table, partition, window, |_| true).await?;
+        self.copy_pairs(self.pairs(table, partition, window)).await
+    }
+
+    /// Makes the target's rows of a partition like those of the source. Returns whether there was
+    /// anything to do.
+    pub(super) async fn copy_pairs(&self, pairs: Pairs<'_>) -> Result<bool, CopyError> {
+        let (table, partition) = (pairs.source.table, pairs.source.partition);
+        let rest = self.put_missing(pairs, |_| true).await?;
         self.finish(table, partition, &rest).await?;
         Ok(!rest.is_nothing())
     }
@@ -180,6 +214,17 @@ impl Copier {
         Pairs { source: rows(self.source.as_ref()), target: rows(self.target.as_ref()) }
     }
 
+    /// The rows of each partition. Their first pages are read in one call of each store.
+    pub(super) async fn pairs_of_each<'a>(
+        &'a self,
+        table: Table,
+        partitions: &'a [Bytes],
+    ) -> StoreResult<Vec<Pairs<'a>>> {
+        let rows = |store| Rows::of_each(self.patience, store, table, partitions);
+        let (source, target) = futures::try_join!(rows(self.source.as_ref()), rows(self.target.as_ref()))?;
+        Ok(source.into_iter().zip(target).map(|(source, target)| Pairs { source, target }).collect())
+    }
+
     /// The keys of a partition at which the stores differ.
     async fn differing(&self, table: Table, partition: &Bytes) -> Result<BTreeSet<Bytes>, CopyError> {
         let (mut pairs, mut differing) = (self.pairs(table, partition, Window::default()), BTreeSet::new());
@@ -192,14 +237,8 @@ impl Copier {
     }
 
     /// Compares rows of a partition one by one and puts the missing rows whose keys `may_put` accepts.
-    async fn put_missing(
-        &self,
-        table: Table,
-        partition: &Bytes,
-        window: Window,
-        may_put: impl Fn(&Bytes) -> bool,
-    ) -> Result<Rest, CopyError> {
-        let mut pairs = self.pairs(table, partition, window);
+    async fn put_missing(&self, mut pairs: Pairs<'_>, may_put: impl Fn(&Bytes) -> bool) -> Result<Rest, CopyError> {
+        let (table, partition) = (pairs.source.table, pairs.source.partition);
         let (mut rest, mut puts) = (Rest::default(), Puts::default());
         while let Some((wanted, there)) = pairs.next().await? {
             match (wanted, there) {

@@ -227,6 +227,38 @@ pub async fn a_pass_that_goes_on_where_another_stopped_does_not_show_that_nothin
     assert!(copier.pass().await.unwrap().found_nothing());
 }
 
+/// Small ones are read many at once, and a large one page by page.
+pub async fn many_partitions_arrive_whether_they_are_small_or_large(
+    source: &mut impl Subject,
+    target: &mut impl Subject,
+) {
+    let (from, to) = (source.store(), target.store());
+    let name = |number: u32| format!("record {number:03}");
+    for number in 0..150 {
+        let rows = match number % 50 {
+            // Several pages even of a partition that is read alone.
+            7 => (0..700).map(|row_number| row(format!("{row_number:03}"), vec![1; 1000])).collect(),
+            _ => vec![row("", format!("value {number}"))],
+        };
+        from.applied(vec![put_in(Table::Records, name(number), rows)]).await;
+    }
+    let copier = begin(source, target).await;
+    assert_eq!(copier.pass().await.unwrap().changed, 150);
+    assert!(copier.pass().await.unwrap().found_nothing());
+    let seen_of_pass = copier.progress().seen.load(std::sync::atomic::Ordering::Relaxed) / 2;
+
+    from.applied(vec![remove_in(Table::Records, &name(1), "")]).await;
+    from.applied(vec![put_in(Table::Records, name(2), vec![row("another", "v")])]).await;
+    from.applied(vec![remove_in(Table::Records, &name(57), "699"), remove_in(Table::Records, &name(3), "")]).await;
+    from.applied(vec![put_in(Table::Records, name(3), vec![row("", "another value")])]).await;
+    assert_eq!(copier.pass().await.unwrap().changed, 4);
+    assert!(copier.pass().await.unwrap().found_nothing());
+    let verified = copier.verify().await.unwrap();
+    assert_eq!((verified.partitions, verified.rows), (seen_of_pass - 1, 146 + 3 * 700));
+    copier.end().await.unwrap();
+    assert!(everything(&to).await == everything(&from).await, "other rows arrived");
+}
+
 /// It is not mistaken for something else.
 pub async fn a_finished_copy_is_known_as_such(source: &mut impl Subject, target: &mut impl Subject) {
     fill(source).await;

@@ -399,6 +399,7 @@ macro_rules! copying_suite {
             an_interrupted_copy_goes_on
             a_pass_that_goes_on_where_another_stopped_does_not_show_that_nothing_is_left
             packs_that_are_all_removed_beside_rows_that_stay_are_removed_at_the_end
+            many_partitions_arrive_whether_they_are_small_or_large
             a_finished_copy_is_known_as_such
             a_target_that_holds_something_else_is_refused
             an_unfinished_copy_of_another_store_is_refused
