@@ -176,6 +176,10 @@ impl Wrapper for Target {
         self.store.scan(call, table, partition, scan).await.map_err(|error| self.role.blamed(error))
     }
 
+    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
+        self.store.scan_many(call, scans).await.map_err(|error| self.role.blamed(error))
+    }
+
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         self.store.run(call, steps).await.map_err(|error| self.role.blamed(error))
     }

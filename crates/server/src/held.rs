@@ -229,3 +229,20 @@ async fn cut(State(keeper): State<Gatekeeper>) -> Result<Json<Cut>, Response> {
     let call = Call::new(Class::Content, Deadline::within(CUT_MAX));
     keeper.library.store().cut(call).await.map(Json).map_err(refused)
 }
+
+#[cfg(test)]
+mod tests {
+    use store::Table;
+
+    use super::*;
+
+    #[test]
+    fn the_pages_of_many_ranges_are_together_as_large_as_a_page() {
+        let range = (Table::Records, bytes::Bytes::new(), Scan::prefix(bytes::Bytes::new(), usize::MAX));
+        let Question::ScanMany(bounded) = bounded(Question::ScanMany(vec![range; wire::SCANS_MAX])) else {
+            unreachable!("it is another question");
+        };
+        assert_eq!(bounded.iter().map(|(_, _, scan)| scan.max_bytes).sum::<usize>(), PAGE_BYTES_MAX);
+        assert!(bounded.iter().all(|(_, _, scan)| scan.max_bytes >= 16 << 10), "a small partition needs two questions");
+    }
+}

@@ -42,7 +42,7 @@
 //!   `cut/`: what backups read; `sweep.rs`, `unknown.rs`, `unread.rs` and `swept.rs`;
 //!   `forecast.rs`: what is going to expire; `salvage/`;
 //! - `priority.rs`: threads that merge leave the processors to those that serve;
-//! - at the bottom `tables.rs`, with `once_rows.rs` and `replaced.rs` the only users of fjall's
+//! - at the bottom `tables/`, with `once_rows.rs` and `replaced.rs` the only users of fjall's
 //!   interface (`opening/` knows its files), `space.rs` and `files.rs`, and `key.rs`, `value.rs`,
 //!   `expiry.rs`, the stored format.
 

@@ -70,14 +70,14 @@ pub enum Question {
     Get(Table, Bytes, Bytes),
     /// A page of a range: table, partition, range.
     Scan(Table, Bytes, Scan),
-    /// The first pages of ranges: table, partition, range of each, at most [`SCANS_MAX`] of them.
-    ScanMany(Vec<(Table, Bytes, Scan)>),
     /// Some partitions: table, where to begin, the greatest number.
     Walk(Table, Option<Bytes>, usize),
     /// The header of a content.
     ContentHeader(ContentId),
     /// Whether these bytes of a content can be read.
     CheckContent(ContentId, Range<u64>),
+    /// The first pages of ranges: table, partition, range of each, at most [`SCANS_MAX`] of them.
+    ScanMany(Vec<(Table, Bytes, Scan)>),
 }
 
 /// The answer to the [`Question`] of the same name.
@@ -87,14 +87,14 @@ pub enum Answer {
     Get(Option<Row>),
     /// The page.
     Scan(Rows),
-    /// The pages, in the order of the ranges.
-    ScanMany(Vec<Rows>),
     /// The partitions.
     Walk(WalkPage),
     /// The header, if there is one.
     ContentHeader(Option<ContentHeader>),
     /// The bytes can be read, or there is no such content.
     CheckContent,
+    /// The pages, in the order of the ranges.
+    ScanMany(Vec<Rows>),
 }
 
 /// [`StoreError::Corrupt`] as it is sent: the other end treats damage as if the store were its own.
@@ -151,6 +151,7 @@ pub fn decode<T: for<'de> Deserialize<'de>>(encoded: &[u8]) -> StoreResult<T> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::null::NullStore;
     use crate::{Class, Deadline};

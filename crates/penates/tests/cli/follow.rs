@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 use store::copying::{Copier, Followed, Patience};
-use store::{Store, SystemClock};
+use store::{Store, SystemClock, UnixMillis};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
 use crate::harness::*;
@@ -315,9 +315,10 @@ fn a_follower_whose_changes_were_dropped_compares_everything() {
     assert_eq!(seen(&server, &["kept", "unannounced"]), before);
 }
 
-/// Leaves a copy like a follower that died in its first pass, when it had copied all objects. No
-/// process has the two stores open.
-fn die_in_the_first_pass(from: &TestStore, to: &TestStore) {
+/// Leaves a copy like a follower that died in a pass, when it had copied so many tables: in its first
+/// pass, or in one of which the last whole one before it was long ago. No process has the two stores
+/// open.
+fn die_in_a_pass(from: &TestStore, to: &TestStore, tables_copied: u32, last_whole: Option<UnixMillis>) {
     let name = from.path().canonicalize().unwrap().display().to_string();
     let died = async {
         let open = |store: &TestStore| -> Arc<dyn Store> {
@@ -326,11 +327,12 @@ fn die_in_the_first_pass(from: &TestStore, to: &TestStore) {
         let (source, target) = (open(from), open(to));
         let copier = Copier::begin(source.clone(), target.clone(), &name, Patience::default()).await.unwrap();
         let followed = copier.followed().await.unwrap().unwrap();
-        copier.set_followed(&Followed { whole: None, until: None, ..followed }).await.unwrap();
+        let until = last_whole.and(followed.until);
+        copier.set_followed(&Followed { whole: last_whole, until, ..followed }).await.unwrap();
         let mut tables = 0;
         let between = async || {
             tables += 1;
-            anyhow::ensure!(tables < 3, "it dies");
+            anyhow::ensure!(tables < tables_copied, "it dies");
             anyhow::Ok(())
         };
         copier.pass_with(between).await.unwrap_err();
@@ -350,7 +352,8 @@ fn a_follower_that_died_in_its_first_pass_and_whose_changes_were_dropped_begins_
     follower.is_up_to_date();
     follower.stop();
     assert_eq!(server.stop("TERM").0, 0);
-    die_in_the_first_pass(&from, &to);
+    // Contents, objects and packs.
+    die_in_a_pass(&from, &to, 3, None);
     // Nothing of these is announced, and earlier cursors are refused.
     let server = from.serve(&[&OPEN[..], &["--set=feed.keep=0s"]].concat());
     put(&server, &from, "kept", "second");
@@ -365,6 +368,33 @@ fn a_follower_that_died_in_its_first_pass_and_whose_changes_were_dropped_begins_
     to.run(&["promote"]).ends_with(0);
     let server = to.serve(&OPEN);
     assert_eq!(seen(&server, &["kept", "unannounced"]), before);
+}
+
+#[test]
+fn a_follower_that_goes_on_with_a_pass_reports_no_whole_one_before_it_has_compared_everything() {
+    let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
+    let server = from.serve(&OPEN);
+    let mut follower = Follower::start(text(&from.path()), &to, &[]);
+    follower.is_up_to_date();
+    follower.stop();
+    assert_eq!(server.stop("TERM").0, 0);
+    // All tables up to the selections.
+    die_in_a_pass(&from, &to, 7, Some(UnixMillis(0)));
+    let server = from.serve(&OPEN);
+    // The feed does not name it.
+    let selected = ["-sf", "-H", "Content-Type: text/plain", "--data-binary", SMALL];
+    let selected = Command::new("curl").args(selected).arg(format!("{}/selections", server.url)).output().unwrap();
+    let selected: Value = serde_json::from_slice(&selected.stdout).unwrap();
+    let address = selected["address"].as_str().unwrap();
+    let mut follower = Follower::start(text(&from.path()), &to, &[]);
+    follower.reports(|report| report["whole_pass"].as_str().is_some_and(|time| !time.starts_with("1970")));
+    follower.stop();
+    drop(server);
+    to.run(&["promote"]).ends_with(0);
+    let server = to.serve(&OPEN);
+    let status = ["-s", "-o", "/dev/null", "-w", "%{http_code}"];
+    let got = Command::new("curl").args(status).arg(format!("{}{address}", server.url)).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&got.stdout), "200", "the selection was not copied");
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, future, stream};
 use sha2::{Digest as _, Sha256};
 
 use super::contents::{id_of, sealed};
 use super::partition::{Depth, Pairs, Rows};
 use super::patience::{Patience, call};
-use super::{AT_ONCE, Copier, CopyError, ORDER, batch_of, is_copied, walk};
+use super::{AT_ONCE, Copier, CopyError, ORDER, batches, is_copied, walk};
 use crate::{ContentId, Row, Store, StoreError, StoreResult, Table};
 
 /// How often a difference is copied and compared again: a row may expire between two reads, and the
@@ -55,9 +55,10 @@ impl Copier {
                 let page = walk(self.patience, self.source.as_ref(), table, from).await?;
                 let mut partitions = page.partitions;
                 partitions.retain(|partition| is_copied(table, partition));
-                let batches = partitions.chunks(batch_of(table));
-                let compared = stream::iter(batches).map(|batch| self.verify_batch(table, batch));
-                let page_verified = compared.buffer_unordered(AT_ONCE).try_fold(Verified::default(), sum);
+                let compared = stream::iter(batches(table, partitions))
+                    .map(|batch| async move { self.verify_batch(table, &batch).await }.boxed())
+                    .buffer_unordered(AT_ONCE);
+                let page_verified = compared.try_fold(Verified::default(), sum);
                 verified.add(&page_verified.await?);
                 from = page.next;
                 if from.is_none() {
@@ -85,20 +86,22 @@ impl Copier {
     }
 
     async fn verify_batch(&self, table: Table, batch: &[Bytes]) -> Result<Verified, CopyError> {
-        let compared = |same| {
-            self.progress.seen.fetch_add(1, Ordering::Relaxed);
-            same
-        };
         if let [partition] = batch {
-            return Ok(compared(self.verify_partition(table, partition).await?));
+            let same = self.verify_partition(table, partition).await?;
+            self.progress.seen.fetch_add(1, Ordering::Relaxed);
+            return Ok(same);
         }
-        let mut verified = Verified::default();
-        for Pairs { source, target } in self.pairs_of_each(table, batch).await? {
+        let compared = self.pairs_of_each(table, batch).await.into_iter().map(async |pairs| {
+            let _turn = self.turn(&pairs).await;
+            let Pairs { source, target } = pairs;
             let partition = source.partition;
             let (wanted, there) = futures::try_join!(digest_of_rows(source), digest_of_rows(target))?;
             let same = if wanted == there { wanted } else { self.verify_partition(table, partition).await? };
-            verified.add(&compared(same));
-        }
+            self.progress.seen.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, CopyError>(same)
+        });
+        let mut verified = Verified::default();
+        future::try_join_all(compared).await?.iter().for_each(|same| verified.add(same));
         Ok(verified)
     }
 

@@ -30,9 +30,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, future, stream};
 use parking_lot::Mutex;
 use thiserror::Error;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use digest::Verified;
 pub use following::{Followed, followed, recognise};
@@ -53,8 +54,8 @@ const EARLIER_MARKS: &[u8] = b"low water";
 /// Partitions that are copied at the same time, and batches of small ones.
 const AT_ONCE: usize = 8;
 
-/// Partitions of a batch: one call reads their first pages. A call for each would make a copy from a
-/// running server thirty times as long, where most partitions have one small row.
+/// Partitions of a batch: one call reads their first pages. A call for each takes most of the time of a
+/// copy from a running server, where most partitions have one small row.
 const BATCH: usize = 32;
 
 /// Partitions of one page of a walk.
@@ -183,6 +184,8 @@ pub struct Copier {
     damaged: Mutex<BTreeSet<ContentId>>,
     /// Whether the pass that runs is to begin again at the beginning.
     begins_anew: AtomicBool,
+    /// The turns of partitions that are read page by page.
+    turns: Semaphore,
 }
 
 /// Where the first pass is: the table's index in [`ORDER`], and where its walk continues.
@@ -224,6 +227,7 @@ impl Copier {
             progress: Arc::default(),
             damaged: Mutex::default(),
             begins_anew: AtomicBool::new(false),
+            turns: Semaphore::new(AT_ONCE),
         })
     }
 
@@ -310,31 +314,39 @@ impl Copier {
     /// to be changed.
     async fn copy_all(&self, table: Table, mut partitions: Vec<Bytes>) -> Result<u64, CopyError> {
         partitions.retain(|partition| is_copied(table, partition));
-        let batches = partitions.chunks(batch_of(table));
-        let copied = stream::iter(batches).map(|batch| self.copy_batch(table, batch)).buffer_unordered(AT_ONCE);
+        let copied = stream::iter(batches(table, partitions))
+            .map(|batch| async move { self.copy_batch(table, &batch).await }.boxed())
+            .buffer_unordered(AT_ONCE);
         let changed = copied.try_fold(0, async |sum, changed| Ok(sum + changed)).await?;
         self.progress.changed.fetch_add(changed, Ordering::Relaxed);
         Ok(changed)
     }
 
-    /// Does that with a batch, and with its small partitions at the same time: the target syncs many
-    /// writes together.
+    /// Does that with the partitions of a batch at the same time: the target syncs many writes
+    /// together.
     async fn copy_batch(&self, table: Table, batch: &[Bytes]) -> Result<u64, CopyError> {
-        let copied = |changed| {
-            self.progress.seen.fetch_add(1, Ordering::Relaxed);
-            u64::from(changed)
-        };
         if let [partition] = batch {
-            return Ok(copied(self.copy(table, partition, Depth::Quick).await?));
+            let changed = self.copy(table, partition, Depth::Quick).await?;
+            self.progress.seen.fetch_add(1, Ordering::Relaxed);
+            return Ok(u64::from(changed));
         }
-        let pairs = self.pairs_of_each(table, batch).await?;
-        let (small, large): (Vec<_>, Vec<_>) = pairs.into_iter().partition(Pairs::are_read);
-        let changed = stream::iter(small).map(|pairs| self.copy_pairs(pairs)).buffer_unordered(BATCH);
-        let mut changed = changed.try_fold(0, async |sum, changed| Ok(sum + copied(changed))).await?;
-        for pairs in large {
-            changed += copied(self.copy_pairs(pairs).await?);
+        let copied = self.pairs_of_each(table, batch).await.into_iter().map(async |pairs| {
+            let _turn = self.turn(&pairs).await;
+            let changed = self.copy_pairs(pairs).await?;
+            self.progress.seen.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, CopyError>(u64::from(changed))
+        });
+        Ok(future::try_join_all(copied).await?.into_iter().sum())
+    }
+
+    /// Waits for the turn of a partition that is not in memory yet. Of these at most [`AT_ONCE`] are
+    /// read at the same time, over all batches.
+    async fn turn(&self, pairs: &Pairs<'_>) -> Option<SemaphorePermit<'_>> {
+        match pairs.are_read() {
+            true => None,
+            // Nobody closes it.
+            false => self.turns.acquire().await.ok(),
         }
-        Ok(changed)
     }
 
     async fn copy(&self, table: Table, partition: &Bytes, depth: Depth) -> Result<bool, CopyError> {
@@ -369,18 +381,27 @@ impl Copier {
     /// continues.
     async fn gone(&self, table: Table, from: Option<Bytes>) -> Result<(Vec<Bytes>, Option<Bytes>), CopyError> {
         let page = walk(self.patience, self.target.as_ref(), table, from).await?;
-        let batches = page.partitions.chunks(batch_of(table));
-        let gone = stream::iter(batches).map(|batch| self.gone_of(table, batch)).buffer_unordered(AT_ONCE);
+        let gone = stream::iter(batches(table, page.partitions))
+            .map(|batch| async move { self.gone_of(table, &batch).await }.boxed())
+            .buffer_unordered(AT_ONCE);
         Ok((gone.try_concat().await?, page.next))
     }
 
     /// Those of the partitions that the source no longer has.
     async fn gone_of(&self, table: Table, batch: &[Bytes]) -> Result<Vec<Bytes>, CopyError> {
-        let scans =
-            || batch.iter().map(|partition| (table, partition.clone(), Scan::prefix(Bytes::new(), 1))).collect();
-        let found = self.patience.with(|| self.source.scan_many(call(), scans())).await?;
-        let gone = batch.iter().zip(found).filter(|(_, found)| found.rows.is_empty());
-        Ok(gone.map(|(partition, _)| partition.clone()).collect())
+        let scans = batch.iter().map(|partition| (table, partition.clone(), Scan::prefix(Bytes::new(), 1))).collect();
+        if let Ok(found) = self.source.scan_many(call(), scans).await {
+            let gone = batch.iter().zip(found).filter(|(_, found)| found.rows.is_empty());
+            return Ok(gone.map(|(partition, _)| partition.clone()).collect());
+        }
+        // None fails or runs out of time for another.
+        let mut gone = Vec::new();
+        for partition in batch {
+            if is_empty(self.patience, self.source.as_ref(), table, partition).await? {
+                gone.push(partition.clone());
+            }
+        }
+        Ok(gone)
     }
 
     async fn position(&self) -> Result<Option<Position>, CopyError> {
@@ -459,12 +480,18 @@ fn is_copied(table: Table, partition: &Bytes) -> bool {
     table != Table::Work || !(is_of_copy || is_local)
 }
 
-/// How many partitions of a table make a batch. Those with large rows are copied one by one.
-fn batch_of(table: Table) -> usize {
-    match table {
+/// Partitions of a table in batches. Those with large rows are copied one by one.
+fn batches(table: Table, mut partitions: Vec<Bytes>) -> Vec<Vec<Bytes>> {
+    let of_batch = match table {
         Table::Contents | Table::Objects | Table::Packs => 1,
         _ => BATCH,
+    };
+    let mut batches = Vec::with_capacity(partitions.len().div_ceil(of_batch));
+    while !partitions.is_empty() {
+        let rest = partitions.split_off(partitions.len().min(of_batch));
+        batches.push(std::mem::replace(&mut partitions, rest));
     }
+    batches
 }
 
 async fn walk(

@@ -72,22 +72,18 @@ impl<'a> Rows<'a> {
         Self { patience, store, table, partition, page: VecDeque::new(), rest: Some(all) }
     }
 
-    /// The rows of each partition. Their first pages are read in one call.
-    async fn of_each(
-        patience: Patience,
-        store: &'a dyn Store,
-        table: Table,
-        partitions: &'a [Bytes],
-    ) -> StoreResult<Vec<Self>> {
+    /// The rows of each partition. Their first pages are read in one call. If that fails, each
+    /// partition is read by calls of its own, so that none fails or runs out of time for another.
+    async fn of_each(patience: Patience, store: &'a dyn Store, table: Table, partitions: &'a [Bytes]) -> Vec<Self> {
         let first = Scan::prefix(Bytes::new(), FIRST_PAGE_BYTES);
-        let scans = || partitions.iter().map(|partition| (table, partition.clone(), first.clone())).collect();
-        let pages = patience.with(|| store.scan_many(call(), scans())).await?;
-        let rows = partitions.iter().zip(pages).map(|(partition, page)| {
-            let all = Self::of(patience, store, table, partition);
+        let scans = partitions.iter().map(|partition| (table, partition.clone(), first.clone())).collect();
+        let all = partitions.iter().map(|partition| Self::of(patience, store, table, partition));
+        let Ok(pages) = store.scan_many(call(), scans).await else { return all.collect() };
+        let begun = all.zip(pages).map(|(all, page)| {
             let rest = all.rest.as_ref().and_then(|scan| scan.resumed(page.next));
             Self { page: page.rows.into(), rest, ..all }
         });
-        Ok(rows.collect())
+        begun.collect()
     }
 
     async fn peek(&mut self) -> StoreResult<Option<&Row>> {
@@ -215,14 +211,11 @@ impl Copier {
     }
 
     /// The rows of each partition. Their first pages are read in one call of each store.
-    pub(super) async fn pairs_of_each<'a>(
-        &'a self,
-        table: Table,
-        partitions: &'a [Bytes],
-    ) -> StoreResult<Vec<Pairs<'a>>> {
-        let rows = |store| Rows::of_each(self.patience, store, table, partitions);
-        let (source, target) = futures::try_join!(rows(self.source.as_ref()), rows(self.target.as_ref()))?;
-        Ok(source.into_iter().zip(target).map(|(source, target)| Pairs { source, target }).collect())
+    pub(super) async fn pairs_of_each<'a>(&'a self, table: Table, partitions: &'a [Bytes]) -> Vec<Pairs<'a>> {
+        let source = Rows::of_each(self.patience, self.source.as_ref(), table, partitions);
+        let target = Rows::of_each(self.patience, self.target.as_ref(), table, partitions);
+        let (source, target) = futures::join!(source, target);
+        source.into_iter().zip(target).map(|(source, target)| Pairs { source, target }).collect()
     }
 
     /// The keys of a partition at which the stores differ.

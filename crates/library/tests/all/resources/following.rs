@@ -447,12 +447,22 @@ async fn damage_of_the_source_leaves_an_object_out_and_damage_of_the_standby_end
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pass_over_everything_says_whether_the_source_or_the_standby_is_damaged() {
-    for is_of_standby in [false, true] {
+    // Rows of tokens are read many partitions at a time.
+    let tables = [(Table::Objects, keys::resource_partition(&path("a"))), (Table::Tokens, Bytes::from_static(b"one"))];
+    for (is_of_standby, (table, partition)) in
+        [false, true].into_iter().flat_map(|is_of_standby| tables.clone().map(|place| (is_of_standby, place)))
+    {
         let source = faulty_with(keeping(Keep::All)).await;
         create(&source.library, "a", "one").await.unwrap();
+        let call = Call::new(Class::Description, Deadline::within(Duration::from_secs(60)));
+        for token in ["one", "two"].map(Bytes::from) {
+            let rows = vec![NewRow::new(token.clone(), Bytes::from_static(b"a hash"))];
+            let put = vec![Step::Put { table: Table::Tokens, partition: token, rows }];
+            assert!(source.store.run(call, put).await.unwrap().is_applied());
+        }
         let standby = Standby::of(&source).await;
         let damaged = if is_of_standby { &standby.store } else { &source.store };
-        damaged.break_pages(Table::Objects, keys::resource_partition(&path("a")));
+        damaged.break_pages(table, partition);
         let error = standby.copier.pass().await.unwrap_err();
         let is_blamed = error.to_string().contains("the standby is damaged, and not its source");
         assert_eq!(is_blamed, is_of_standby, "{error}");

@@ -26,6 +26,9 @@ use crate::harness::*;
 
 /// The default number of rounds.
 const ROUNDS: u64 = 6;
+/// The greatest number of rounds of one store. All versions are kept, so a round reads more than the
+/// one before it.
+const ROUNDS_OF_STORE: u64 = 100;
 /// The greatest number of additional rounds, until every kind of change was made.
 const MORE_ROUNDS: u64 = 50;
 /// Writers at the same time; each has a container of its own, so that it knows its contents.
@@ -675,16 +678,24 @@ fn are_all_kinds(writers: &[Writer]) -> bool {
 #[tokio::test]
 async fn kill_9_loses_nothing_of_the_repository_and_listings_match_the_resources() {
     let (mut rng, rounds) = choices(ROUNDS);
+    let mut done = survive_kills(&mut rng, rounds.min(ROUNDS_OF_STORE)).await;
+    while done < rounds {
+        println!("{done} rounds");
+        done += survive_kills(&mut rng, (rounds - done).min(ROUNDS_OF_STORE)).await;
+    }
+}
+
+/// Kills servers over one store. Returns how often.
+async fn survive_kills(rng: &mut StdRng, rounds: u64) -> u64 {
     let store = TestStore::vacant();
     let mut writers: Vec<Writer> = (0..WRITERS).map(Writer::new).collect();
     let mut round = 0;
     // On a busy machine a few rounds may not cover all kinds of changes.
     while round < rounds || !are_all_kinds(&writers) {
         assert!(round < rounds + MORE_ROUNDS, "not all kinds of changes were made");
-        println!("round {round}");
         round += 1;
         let seeds: Vec<u64> = writers.iter().map(|_| rng.random()).collect();
-        kill_a_server(&store, &mut rng, async |client, killing| {
+        kill_a_server(&store, rng, async |client, killing| {
             let working = writers.iter_mut().zip(seeds).map(|(writer, seed)| {
                 let rng = StdRng::seed_from_u64(seed);
                 writer.work(client, killing, rng)
@@ -699,5 +710,6 @@ async fn kill_9_loses_nothing_of_the_repository_and_listings_match_the_resources
     }
     free_all_names_and_read_the_past(&store, &mut writers).await;
     let acknowledged: Vec<Acknowledged> = writers.iter().map(|writer| writer.acknowledged).collect();
-    println!("{acknowledged:?}");
+    println!("after {round} rounds: {acknowledged:?}");
+    round
 }

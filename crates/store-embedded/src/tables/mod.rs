@@ -1,26 +1,34 @@
 //! The database of a lane's rows: one fjall keyspace per table, one that lists rows by expiry, and
 //! one for the mark of the last group.
+//!
+//! How to read it: this file has the open database and its commits; `open.rs` opens it; `view.rs` reads
+//! it; `error.rs` has the meaning of the engine's errors.
+
+mod error;
+mod open;
+mod view;
 
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::AbstractTree;
-use fjall::compaction::Leveled;
-use fjall::config::{BlockSizePolicy, CompressionPolicy, PartitioningPolicy};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvPair, PersistMode, Readable, Snapshot};
+use fjall::{Database, Keyspace, PersistMode};
 use parking_lot::{Mutex, MutexGuard};
 use store::{Deadline, Lane, StoreError, StoreResult, Table, UnixMillis};
 
-use crate::expiry;
+pub(crate) use self::error::is_unreadable;
+use self::error::{open_error, sync_error, unreadable};
+pub(crate) use self::open::make_keyspaces;
+use self::open::{Keyspaces, check_names, last_group, open_with_workers, refuse_unsound};
+use self::view::{ENTRIES_COUNTED_MAX, count_hour};
+pub(crate) use self::view::{View, live};
 use crate::files::{io_error, sync_folder};
-use crate::forecast::{self, Counted, Forecast, HOURS, Moved, hour_of};
-use crate::key::KeyRange;
+use crate::forecast::{Counted, Forecast, HOURS, Moved, hour_of};
 use crate::last_use::{LaneEnd, MIXED_COPY};
 use crate::once_rows::OnceRows;
 use crate::opening::engine_lock::EngineLock;
@@ -28,22 +36,14 @@ use crate::opening::record::{DatabaseId, Mark, Record, RecordFile, Synced};
 use crate::opening::versions::{self, Known, List};
 use crate::opening::{self, Found};
 use crate::options::LaneOptions;
-use crate::priority;
 use crate::recorder::{Engine, Memtable, Recorder, Seen};
 use crate::replaced::Replaced;
 use crate::row_cache::{Lookup, RowActivity, RowCache};
 use crate::space::Space;
-use crate::value::{self, Value};
 
 /// An item of a group takes less than this in the journal, without its value and (except for the
 /// mark) its key.
 const ITEM_FRAME_BYTES_MAX: u64 = 64;
-
-/// Entries that are counted between two looks at the deadline.
-const ENTRIES_PER_DEADLINE_CHECK: u64 = 1_000;
-
-/// No more entries of one hour are counted, so that each sweep counts some hours to the end.
-const ENTRIES_COUNTED_MAX: u64 = 5_000_000;
 
 /// How often a flush checks whether its files are written.
 const FLUSH_POLL: Duration = Duration::from_millis(1);
@@ -68,7 +68,7 @@ pub(crate) struct Tables {
     lane: Lane,
     database: Database,
     /// In the order of [`Space::all`].
-    keyspaces: Vec<(Space, Keyspace)>,
+    keyspaces: Keyspaces,
     /// Of [`CACHED`], if the lane has it.
     row_cache: Option<RowCache>,
     once_rows: OnceRows,
@@ -496,293 +496,12 @@ impl Engine for Tables {
     }
 }
 
-/// A consistent view of the database.
-pub(crate) struct View<'a> {
-    tables: &'a Tables,
-    snapshot: Snapshot,
-    /// The list of files of each keyspace that was the newest before, for a reader that reads
-    /// everything once.
-    lists: Option<Vec<(Space, u64)>>,
-}
-
-impl View<'_> {
-    /// The bytes at a key.
-    pub(crate) fn raw(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
-        let keyspace = self.tables.keyspace(space)?;
-        let (once_rows, seqno) = (&self.tables.once_rows, self.snapshot.seqno());
-        let once = self.list(space).and_then(|list| once_rows.get(keyspace, list, key, seqno));
-        let value = match once {
-            Some(value) => value.map_err(fjall::Error::from),
-            None => self.snapshot.get(keyspace, key),
-        };
-        Ok(value.map_err(|error| read_error(space, error))?.map(Bytes::from))
-    }
-
-    /// The list of files that was the newest before the view was opened, for a reader that reads
-    /// everything once.
-    fn list(&self, space: Space) -> Option<u64> {
-        self.lists.as_ref()?.iter().find(|(of, _)| *of == space).map(|(_, list)| *list)
-    }
-
-    /// The live value at a key.
-    pub(crate) fn value(&self, table: Table, key: &[u8], now: UnixMillis) -> StoreResult<Option<Value>> {
-        match self.raw(Space::Rows(table), key)? {
-            Some(raw) => live(table, &raw, now),
-            None => Ok(None),
-        }
-    }
-
-    /// The live value at a key that was looked up in the cache before the view was opened. What was
-    /// not there is put there.
-    pub(crate) fn value_found(
-        &self,
-        table: Table,
-        key: &[u8],
-        found: &Lookup,
-        now: UnixMillis,
-    ) -> StoreResult<Option<Value>> {
-        if let Lookup::Hit(raw, _) = found
-            && self.tables.is_current(table, key, found)
-        {
-            return live(table, raw, now);
-        }
-        let space = Space::Rows(table);
-        let Some(raw) = self.raw(space, key)? else { return Ok(None) };
-        let value = live(table, &raw, now)?;
-        if let (Lookup::Miss(Some(seen)), Some(cache), Some(_)) = (found, self.tables.row_cache(space), &value) {
-            cache.keep(key, &raw, *seen);
-        }
-        Ok(value)
-    }
-
-    /// The bytes at a key, for the only one to commit: nothing was committed since the view was
-    /// opened. So what is cached is what it shows.
-    pub(crate) fn newest(&self, space: Space, key: &[u8]) -> StoreResult<Option<Bytes>> {
-        match self.tables.row_cache(space).and_then(|cache| cache.peek(key)) {
-            Some(raw) => Ok(Some(raw)),
-            None => self.raw(space, key),
-        }
-    }
-
-    /// Reads a row, so that a commit finds it in memory, unless it is cached as a whole.
-    pub(crate) fn touch(&self, table: Table, key: &[u8]) -> StoreResult<()> {
-        self.newest(Space::Rows(table), key).map(|_| ())
-    }
-
-    /// Keys and values of a range, from either end.
-    pub(crate) fn range(
-        &self,
-        space: Space,
-        range: KeyRange,
-    ) -> StoreResult<impl DoubleEndedIterator<Item = StoreResult<(Bytes, Bytes)>>> {
-        let keyspace = self.tables.keyspace(space)?;
-        let (once_rows, seqno) = (&self.tables.once_rows, self.snapshot.seqno());
-        let once = self.list(space).and_then(|list| once_rows.range(keyspace, list, &range, seqno));
-        let rows: Box<dyn DoubleEndedIterator<Item = fjall::Result<KvPair>> + '_> = match once {
-            Some(rows) => {
-                Box::new(rows.map(|row| row.map(|row| (row.key.user_key, row.value)).map_err(fjall::Error::from)))
-            }
-            None => Box::new(self.snapshot.range(keyspace, range).map(|item| item.into_inner())),
-        };
-        Ok(rows.map(move |row| {
-            let (key, value) = row.map_err(|error| read_error(space, error))?;
-            Ok((key.into(), value.into()))
-        }))
-    }
-}
-
-fn sync_error(error: fjall::Error) -> StoreError {
-    StoreError::Io { context: "syncing a journal".to_owned(), source: io::Error::other(error) }
-}
-
-/// Counts the entries of an hour, at most [`ENTRIES_COUNTED_MAX`], and those that it reaches by the
-/// deadline.
-fn count_hour(view: &View<'_>, hour: u64, deadline: Deadline) -> StoreResult<Counted> {
-    let hour = expiry::between(forecast::begin_of(hour), forecast::begin_of(hour + 1));
-    let mut entries = 0;
-    for entry in view.range(Space::Expiries, hour)? {
-        entry?;
-        let is_late = entries > 0 && entries % ENTRIES_PER_DEADLINE_CHECK == 0 && deadline.passed();
-        if entries == ENTRIES_COUNTED_MAX || is_late {
-            return Ok(Counted { entries, is_part: true });
-        }
-        entries += 1;
-    }
-    Ok(Counted { entries, is_part: false })
-}
-
-/// Decodes a value; `None`: it has expired.
-pub(crate) fn live(table: Table, raw: &Bytes, now: UnixMillis) -> StoreResult<Option<Value>> {
-    let value = value::decode(raw)
-        .ok_or_else(|| StoreError::Corrupt { table, detail: "a value of no known kind".to_owned() })?;
-    Ok((!value.is_expired(now)).then_some(value))
-}
-
-type Keyspaces = Vec<(Space, Keyspace)>;
-
-fn open_keyspaces(
-    folder: &Path,
-    lane: Lane,
-    options: &LaneOptions,
-    worker_threads: usize,
-) -> fjall::Result<(Database, Keyspaces)> {
-    let database = Database::builder(folder)
-        .cache_size(options.cache_bytes)
-        .journal_compression(CompressionType::None)
-        .max_journaling_size(options.journals_bytes)
-        .max_cached_files(Some(options.open_files))
-        .worker_threads_unchecked(worker_threads)
-        .open()?;
-    let open = |space: Space| {
-        let keyspace = database.keyspace(space.name(), || keyspace_options(options, space))?;
-        Ok((space, keyspace))
-    };
-    let keyspaces = Space::all(lane).map(open).collect::<fjall::Result<_>>()?;
-    Ok((database, keyspaces))
-}
-
-/// Opens a database, whose threads merge and write files at a lower priority: they inherit it from
-/// the thread that starts them, which also replays the journals. The inner error is a panic of the
-/// engine.
-fn open_with_workers(
-    folder: &Path,
-    lane: Lane,
-    options: &LaneOptions,
-) -> StoreResult<thread::Result<fjall::Result<(Database, Keyspaces)>>> {
-    let open = || {
-        priority::lower();
-        open_keyspaces(folder, lane, options, options.worker_threads.max(1))
-    };
-    thread::scope(|scope| {
-        let opening = thread::Builder::new().name(format!("open-{lane}")).spawn_scoped(scope, open);
-        let opening = opening.map_err(|source| io_error("starting the thread that opens", folder, source))?;
-        Ok(opening.join())
-    })
-}
-
-/// Makes the keyspaces of a database and closes it.
-pub(crate) fn make_keyspaces(folder: &Path, lane: Lane, options: &LaneOptions) -> fjall::Result<()> {
-    open_keyspaces(folder, lane, options, 0).map(|_| ())
-}
-
-/// Refuses an unsound database, and names the problem.
-fn refuse_unsound(folder: &Path, found: &Found) -> StoreResult<()> {
-    let mut problems = found.problems();
-    let Some(first) = problems.next() else { return Ok(()) };
-    found.problems().for_each(|problem| tracing::error!(%problem, "the database is not opened"));
-    let detail = match problems.count() {
-        0 => first.to_string(),
-        others => format!("{first} ({others} more in the log)"),
-    };
-    Err(unreadable(folder, detail))
-}
-
-/// Refuses a database whose list of names is not the one with which it was made.
-fn check_names(folder: &Path, keyspaces: &Keyspaces) -> StoreResult<()> {
-    for (number, (space, keyspace)) in (1..).zip(keyspaces) {
-        if keyspace.id() != number {
-            let detail =
-                format!("its list of names says that {} is number {}, not {number}", space.name(), keyspace.id());
-            return Err(unreadable(folder, detail));
-        }
-    }
-    Ok(())
-}
-
-/// The last group of a database that has just been opened.
-fn last_group(folder: &Path, marks: &Keyspace, record: &Record, found: &Found) -> StoreResult<u64> {
-    let mark = marks.get(Mark::KEY).map_err(|error| open_error(folder, error))?;
-    let group = match mark.as_ref().map(|mark| Mark::decode(mark)) {
-        None => 0,
-        Some(Some(mark)) if mark.database == record.database => mark.group,
-        Some(_) => return Err(unreadable(folder, "its last mark belongs to another database".to_owned())),
-    };
-    let in_journals = found.journals.iter().rev().find_map(|journal| Some(journal.runs.last()?.last));
-    let expected = in_journals.unwrap_or(record.group);
-    let synced = found.journals.last().map_or(0, |journal| journal.lost_after);
-    let expected = expected.max(synced);
-    // Files of rows may have a later group than the record, which falls behind in a power failure.
-    if group < expected || in_journals.is_some_and(|last| group > last) {
-        return Err(unreadable(folder, format!("it shows group {group}, and should show {expected}")));
-    }
-    Ok(group)
-}
-
-/// Filters and indexes of all but the youngest levels are kept in parts of some KiB. Whole ones
-/// have hundreds of KiB and do not stay in a small cache. They would be read and checked for nearly
-/// each lookup among a million rows.
-fn keyspace_options(options: &LaneOptions, space: Space) -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default()
-        .compaction_strategy(Arc::new(Leveled::default().with_l0_threshold(options.merge_files)))
-        .data_block_size_policy(BlockSizePolicy::all(space.block_bytes(options.row_block_bytes)))
-        .data_block_compression_policy(CompressionPolicy::disabled())
-        .filter_block_partitioning_policy(PartitioningPolicy::new([false, true]))
-        .index_block_partitioning_policy(PartitioningPolicy::new([false, false, true]))
-        .max_memtable_size(options.memtable_bytes)
-        .with_kv_separation(None)
-}
-
-/// Maps a failed read: everything is damage but an error of the operating system that does not come
-/// from the bytes or from the disk.
-fn read_error(space: Space, error: fjall::Error) -> StoreError {
-    let table = match space {
-        Space::Rows(table) => table,
-        // These have no name above the seam. Nearly all rows that expire belong to selections.
-        Space::Expiries | Space::Marks => Table::Selections,
-    };
-    match error {
-        fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
-            if is_damage(&source) {
-                return StoreError::Corrupt { table, detail: source.to_string() };
-            }
-            StoreError::Io { context: format!("reading table {table}"), source }
-        }
-        error => StoreError::Corrupt { table, detail: error.to_string() },
-    }
-}
-
-/// Whether an error of a read comes from the bytes that were read, because invalid lengths and
-/// positions lead beyond a file's end, or from a disk that cannot read them.
-fn is_damage(error: &io::Error) -> bool {
-    is_unreadable(error)
-        || matches!(
-            error.kind(),
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput
-        )
-}
-
-/// Whether the disk could not read the bytes (`EIO`).
-pub(crate) fn is_unreadable(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
-}
-
-fn open_error(folder: &Path, error: fjall::Error) -> StoreError {
-    match error {
-        fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
-            if is_damage(&source) {
-                return unreadable(folder, source.to_string());
-            }
-            io_error("opening the database in", folder, source)
-        }
-        fjall::Error::Locked => StoreError::Held { folder: folder.display().to_string() },
-        fjall::Error::InvalidVersion(found) => StoreError::Format {
-            location: folder.display().to_string(),
-            found: format!("fjall {found:?}"),
-            expected: "fjall 3".to_owned(),
-        },
-        error => unreadable(folder, error.to_string()),
-    }
-}
-
-pub(crate) fn unreadable(folder: &Path, detail: String) -> StoreError {
-    StoreError::Unreadable { location: folder.display().to_string(), detail }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::options::EmbeddedOptions;
+    use crate::{priority, value};
 
     /// A change of a record.
     fn change(row: &'static [u8]) -> (Space, Bytes, Option<Bytes>) {
@@ -838,18 +557,5 @@ mod tests {
         assert_eq!(found.problems().count(), 0);
         assert_ne!(found.known, Known::default());
         assert_eq!(Known::read(&opening::known_path(&database)), found.known);
-    }
-
-    #[test]
-    fn bytes_that_the_disk_cannot_read_are_damage_and_a_lack_of_memory_is_not() {
-        let error = |errno: rustix::io::Errno| {
-            read_error(
-                Space::Rows(Table::Objects),
-                fjall::Error::Io(io::Error::from_raw_os_error(errno.raw_os_error())),
-            )
-        };
-        let unreadable = error(rustix::io::Errno::IO);
-        assert!(matches!(unreadable, StoreError::Corrupt { table: Table::Objects, .. }), "{unreadable}");
-        assert!(matches!(error(rustix::io::Errno::NOMEM), StoreError::Io { .. }));
     }
 }
