@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ::feed::{Cursor, Subject};
 use axum::body::{Body, Bytes};
-use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -39,13 +39,17 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Partitions of a page of a walk, whatever a reader asks for.
 const WALKED_MAX: usize = 1_024;
 
+/// Bytes of a question: room for three whole keys of each range. Decoded, shorter ranges take twenty
+/// times as much.
+const QUESTION_BYTES_MAX: usize = wire::SCANS_MAX * 3 * (4 << 10);
+
 /// Changes of a page.
 const CHANGES: usize = 1_000;
 
 /// The routes that read the whole store.
 pub(crate) fn read_routes(library: Library) -> Router {
     Router::new()
-        .route(wire::PATH, get(describe).post(ask))
+        .route(wire::PATH, get(describe).post(ask).layer(DefaultBodyLimit::max(QUESTION_BYTES_MAX)))
         .route(wire::CONTENT_PATH, get(read_content))
         .route(wire::CHANGES_PATH, get(changes))
         .with_state(library)

@@ -102,6 +102,25 @@ fn records_are_copied_from_a_running_server() {
 }
 
 #[test]
+fn a_question_that_no_copy_asks_is_refused_before_it_is_decoded() {
+    let store = TestStore::vacant();
+    store.run(&["records", "set", "a", "x=1"]).ends_with(0);
+    let server = store.serve(&[]);
+    let socket = store.path().join("penates.sock");
+    let ask = |bytes: usize| {
+        let file = store.beside("question");
+        std::fs::write(&file, vec![0xff; bytes]).unwrap();
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", text(&socket)]);
+        curl.args(["--data-binary", &format!("@{}", text(&file)), "http://localhost/admin/store"]);
+        String::from_utf8(curl.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(ask(500_000), "413");
+    assert_eq!(ask(100), "400");
+    assert_eq!(server.stop("TERM").0, 0);
+}
+
+#[test]
 fn repeating_a_finished_copy_changes_nothing_in_the_source() {
     let (from, to) = (TestStore::with(&[SMALL]), TestStore::vacant());
     Ran::of(copy(text(&from.path()), text(&to.path()), &[])).ends_with(0);
