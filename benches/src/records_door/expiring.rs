@@ -27,6 +27,9 @@ const STAYS_MS: u64 = 7 * 24 * 3_600 * 1_000;
 /// Writing all records takes at most so many times as long as at the rate of the first ones.
 const SLOWER: u32 = 2;
 
+/// At the end the files of a data folder have at most this share of their bytes before.
+const LEFT_MAX: f64 = 0.5;
+
 /// Reads in a hundred operations.
 const READS: u64 = 90;
 
@@ -133,9 +136,10 @@ impl Seen {
         }
         std::thread::sleep(expire_from.saturating_duration_since(Instant::now()));
         let mut sweeps = Sweeps::of(subject, all_expired)?;
-        // The records expire in the first part of this, and at least one sweep begins after it.
+        // The records expire in the first part of this. Then sweeps delete the last of them, and their
+        // files are merged.
         let busy = std::thread::scope(|scope| {
-            let load = scope.spawn(|| mix.run(subject.address, rate, span + 2 * sweep_every));
+            let load = scope.spawn(|| mix.run(subject.address, rate, 2 * span + 2 * sweep_every));
             while !load.is_finished() {
                 sweeps.iter_mut().try_for_each(|sweeps| sweeps.look().map(drop))?;
                 std::thread::sleep(LOOK_EVERY);
@@ -175,7 +179,7 @@ impl Seen {
             figures.report(what("longest lag of the sweep"), "s", lag_s);
             figures.report(what("all reclaimed after the last record expired"), "s", within_s);
             let over = self.after as f64 / self.before as f64;
-            figures.hold(what("on disk at the end, over before"), "times", Goal::AtMost(1.0), over);
+            figures.hold(what("on disk at the end, over before"), "times", Goal::AtMost(LEFT_MAX), over);
         }
     }
 }

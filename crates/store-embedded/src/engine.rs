@@ -179,6 +179,10 @@ impl EmbeddedStore {
         self.database.read().clone().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
     }
 
+    pub(crate) fn room(&self) -> &Arc<Room> {
+        &self.room
+    }
+
     /// Refuses uses of the headroom on the disk outside the committer.
     pub(crate) fn check_room(&self, bytes: u64) -> StoreResult<()> {
         self.room.check(self.room.free_bytes(), bytes, Use::Adds)

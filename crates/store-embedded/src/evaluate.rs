@@ -194,11 +194,11 @@ impl List<'_> {
             self.write(Space::Rows(table), &key, None);
             self.expire(table, &key, raw.as_ref(), None);
         }
-        // The entry of a row that is due only later stays: the clock was set back.
+        // The entry of a row that is due only later stays: the clock was set back. It is written
+        // again, so that the next sweep begins with it.
         let is_early = expires_at.is_some_and(|expires_at| expires_at > self.now);
-        if !is_early || expires_at != expiry::time(entry) {
-            self.write(Space::Expiries, entry, None);
-        }
+        let stays = is_early && expires_at == expiry::time(entry);
+        self.write(Space::Expiries, entry, stays.then(Bytes::new));
         Ok(())
     }
 

@@ -40,7 +40,7 @@
 //!   to a lane's committer), `committer.rs`, `evaluate.rs` (whether a list applies);
 //! - `contents.rs`, `header.rs`, `reading.rs` (with `once.rs`) and `sums.rs`: large contents;
 //!   `cut/`: what backups read; `sweep.rs`, `unknown.rs`, `unread.rs` and `swept.rs`;
-//!   `forecast.rs`: what is going to expire; `salvage/`;
+//!   `first_due.rs`: where a sweep begins; `forecast.rs`: what is going to expire; `salvage/`;
 //! - `priority.rs`: threads that merge leave the processors to those that serve;
 //! - at the bottom `tables/`, with `once_rows.rs` and `replaced.rs` the only users of fjall's
 //!   interface (`opening/` knows its files), `space.rs` and `files.rs`, and `key.rs`, `value.rs`,
@@ -56,6 +56,7 @@ mod engine;
 mod evaluate;
 mod expiry;
 mod files;
+mod first_due;
 mod folder;
 mod forecast;
 mod header;

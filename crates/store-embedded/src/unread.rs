@@ -18,6 +18,11 @@ impl Unread {
         self.first.get_or_insert(error);
     }
 
+    /// Whether nothing was left out.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Takes over what another one has noted.
     pub(crate) fn append(&mut self, other: Self) {
         self.count += other.count;

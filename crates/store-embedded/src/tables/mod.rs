@@ -2,16 +2,18 @@
 //! one for the mark of the last group.
 //!
 //! How to read it: this file has the open database and its commits; `open.rs` opens it; `view.rs` reads
-//! it; `error.rs` has the meaning of the engine's errors.
+//! it; `merge.rs` gives space back; `error.rs` has the meaning of the engine's errors.
 
 mod error;
+mod merge;
 mod open;
 mod view;
 
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -27,7 +29,9 @@ pub(crate) use self::open::make_keyspaces;
 use self::open::{Keyspaces, check_names, last_group, open_with_workers, refuse_unsound};
 use self::view::{ENTRIES_COUNTED_MAX, count_hour};
 pub(crate) use self::view::{View, live};
+use crate::expiry;
 use crate::files::{io_error, sync_folder};
+use crate::first_due::FirstDue;
 use crate::forecast::{Counted, Forecast, HOURS, Moved, hour_of};
 use crate::last_use::{LaneEnd, MIXED_COPY};
 use crate::once_rows::OnceRows;
@@ -74,6 +78,10 @@ pub(crate) struct Tables {
     once_rows: OnceRows,
     recorder: Mutex<Recorder>,
     forecast: Forecast,
+    first_due: Arc<FirstDue>,
+    /// Marks of deleted rows that the last merge of a table has left in its files. Locked while they
+    /// are merged.
+    marks_left: Mutex<BTreeMap<Space, u64>>,
     memtable_bytes: u64,
 }
 
@@ -114,14 +122,25 @@ impl Checked {
             (!memtable.is_empty()).then(|| (keyspace.id(), memtable.id()))
         });
         let recorder = Mutex::new(Recorder::new(folder, file, record, found, group, replayed));
-        let forecast = Forecast::default();
         let row_cache = (lane == CACHED.lane()).then(|| RowCache::new(options.row_cache_bytes));
         let memtable_bytes = options.memtable_bytes;
         let trees = keyspaces.iter().map(|(_, keyspace)| keyspace.tree.clone());
         let _replaced = Replaced::start(lane, trees)
             .map_err(|source| io_error("starting the thread that deletes replaced files in", folder, source))?;
         let once_rows = OnceRows::new();
-        Ok(Tables { _replaced, lane, database, keyspaces, row_cache, once_rows, recorder, forecast, memtable_bytes })
+        Ok(Tables {
+            _replaced,
+            lane,
+            database,
+            keyspaces,
+            row_cache,
+            once_rows,
+            recorder,
+            forecast: Forecast::default(),
+            first_due: Arc::default(),
+            marks_left: Mutex::default(),
+            memtable_bytes,
+        })
     }
 }
 
@@ -243,9 +262,13 @@ impl Tables {
         let mut bytes = 2 * ITEM_FRAME_BYTES_MAX + (Mark::BYTES + Synced::BYTES) as u64;
         let mut written = BTreeSet::from([self.marks().id()]);
         let mut rows = self.row_cache.as_ref().map(RowCache::begin);
+        let mut first_due = None;
         for (space, key, value) in changes {
             if let Some(rows) = rows.as_mut().filter(|_| space == Space::Rows(CACHED)) {
                 rows.add(&key, value.as_ref());
+            }
+            if space == Space::Expiries && value.is_some() {
+                first_due = first_due.into_iter().chain(expiry::time(&key)).min();
             }
             bytes += ITEM_FRAME_BYTES_MAX + (key.len() + value.as_ref().map_or(0, Bytes::len)) as u64;
             let keyspace = self.keyspace(space)?;
@@ -265,6 +288,9 @@ impl Tables {
         })?;
         if let Some(rows) = rows {
             rows.visible();
+        }
+        if let Some(time) = first_due {
+            self.first_due.added(time);
         }
         recorder.written(bytes, memtables.into_iter());
         self.forecast.add(moved);
@@ -346,6 +372,11 @@ impl Tables {
         let place = usize::try_from(number.checked_sub(1)?).ok()?;
         let version = self.keyspaces.get(place)?.1.tree.current_version();
         Some((version.id(), Box::new(version)))
+    }
+
+    /// Where the next sweep of expired rows begins.
+    pub(crate) fn first_due(&self) -> &Arc<FirstDue> {
+        &self.first_due
     }
 
     /// How many rows of the lane expire in the hour of a time and in each after it, as far as they
