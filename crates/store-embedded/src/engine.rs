@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::Poll;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -47,7 +48,8 @@ const BULK_UNFLUSHED_MEMTABLES: u64 = 2;
 /// How often a paced list checks again.
 const PACE: Duration = Duration::from_millis(5);
 
-/// How long closing waits for the queue, for a last flush, and for calls that are still reading.
+/// How long closing waits for a merge of files with deleted records, for the queue, for a last flush,
+/// and for calls that are still reading.
 const CLOSE_WAIT: Duration = Duration::from_secs(30);
 
 /// A call that reads at most this number of rows reads them on the caller's thread while they are
@@ -89,6 +91,8 @@ pub struct EmbeddedStore {
     pub(crate) uploads: Arc<Mutex<HashSet<ContentId>>>,
     /// How long ago the records had expired that the last sweep found, at most.
     pub(crate) reclaim_lag: Mutex<Option<Duration>>,
+    /// The thread that merges files with deleted records, if there was one.
+    pub(crate) merging: Mutex<Option<JoinHandle<()>>>,
     /// Held for reading while files of contents are removed.
     pub(crate) removals: Arc<tokio::sync::RwLock<()>>,
     level: FormatLevel,
@@ -137,6 +141,7 @@ impl EmbeddedStore {
             unknown_files: Mutex::default(),
             uploads: Arc::default(),
             reclaim_lag: Mutex::default(),
+            merging: Mutex::default(),
             removals: Arc::default(),
             level,
             clock,
@@ -177,6 +182,10 @@ impl EmbeddedStore {
 
     pub(crate) fn database(&self) -> StoreResult<Arc<Database>> {
         self.database.read().clone().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     pub(crate) fn room(&self) -> &Arc<Room> {
@@ -525,9 +534,12 @@ impl Store for EmbeddedStore {
 
     async fn close(&self) -> StoreResult<()> {
         let Some(database) = self.database.write().take() else { return Ok(()) };
-        let writers = self.writers.clone();
+        let (writers, merging) = (self.writers.clone(), self.merging.lock().take());
         let still_open = Arc::downgrade(&database);
         let closing = tokio::task::spawn_blocking(move || {
+            if merging.is_some_and(|thread| thread.join().is_err()) {
+                tracing::error!("the thread that merges files with deleted records panicked");
+            }
             let begin = |(lane, writer): (Lane, &Writer)| {
                 writer.end();
                 let tables = database.tables.of(lane).ok()?;

@@ -4,7 +4,8 @@
 //! began with the first entry would read past all marks each time. So it begins at the first time
 //! that an entry may have.
 //!
-//! It is kept in memory: the first sweep after a start reads from the beginning.
+//! It is kept in memory: the first sweep after a start reads from the beginning. What cannot be read
+//! stays, and later sweeps begin with it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +20,8 @@ pub(crate) struct FirstDue(AtomicU64);
 impl FirstDue {
     /// An entry for this time is visible now.
     ///
-    /// This has to come after it is visible: a sweep that begins in between would lose it otherwise.
+    /// This has to come after it is visible: a sweep that begins in between would miss it otherwise,
+    /// and so would all later ones.
     pub(crate) fn added(&self, time: UnixMillis) {
         self.0.fetch_min(time.0, Ordering::AcqRel);
     }
@@ -39,6 +41,11 @@ pub(crate) struct Unswept {
 }
 
 impl Unswept {
+    /// Whether another sweep has all of it in hand.
+    pub(crate) fn is_with_another(&self) -> bool {
+        self.from.0 == u64::MAX
+    }
+
     /// The key behind which the entries are that may be due.
     pub(crate) fn behind(&self) -> Bytes {
         Bytes::copy_from_slice(&self.from.0.to_be_bytes())
@@ -94,7 +101,7 @@ mod tests {
         let first = Arc::new(FirstDue::default());
         let fails = first.begin();
         let mut other = first.begin();
-        assert_eq!(other.from, UnixMillis(u64::MAX));
+        assert!(other.is_with_another());
         other.come_to(UnixMillis(50));
         drop(other);
         drop(fails);

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::blocking::blocking;
 use crate::engine::EmbeddedStore;
+use crate::files::io_error;
 use crate::first_due::Unswept;
 use crate::header::header_in;
 use crate::plan::{Change, Plan};
@@ -186,7 +187,10 @@ impl EmbeddedStore {
         if let Err(error) = counted {
             tracing::warn!(%error, "how many records expire in the coming hours cannot be counted");
         }
-        self.begin_to_merge();
+        let merging = self.begin_to_merge(deadline).await;
+        if let Err(error) = merging {
+            tracing::debug!(%error, "the next sweep begins to merge files with deleted records");
+        }
         Ok(rows.into_iter().sum::<StoreResult<u64>>()? + leftovers?)
     }
 
@@ -201,7 +205,9 @@ impl EmbeddedStore {
             match self.sweep_some(deadline, lane, &mut sweep).await {
                 Ok(true) => pause = PAUSE_FIRST,
                 Ok(false) => {
-                    self.note_lag(lane, sweep.lag);
+                    if !sweep.unswept.is_with_another() {
+                        self.note_lag(lane, sweep.lag);
+                    }
                     break Ok(sweep.rows);
                 }
                 Err(error) if is_late(deadline, &error) => {
@@ -226,6 +232,9 @@ impl EmbeddedStore {
             }
         };
         sweep.unread.report(lane.name());
+        if let Ok(database) = self.database() {
+            database.tables.of(lane)?.note_deleted(sweep.rows);
+        }
         swept
     }
 
@@ -278,24 +287,30 @@ impl EmbeddedStore {
     }
 
     /// Begins to merge the files of records, if much was deleted of what they hold, and if that does
-    /// not go on already. It goes on after the sweep. The store closes when it has ended.
-    fn begin_to_merge(&self) {
-        let Ok(database) = self.database() else { return };
-        if !database.tables.of(Lane::Records).is_ok_and(|tables| tables.has_much_deleted()) {
-            return;
+    /// not go on already. It goes on after the sweep. Closing the store waits for it.
+    async fn begin_to_merge(&self, deadline: Deadline) -> StoreResult<()> {
+        let database = self.database()?;
+        let goes_on = self.merging.lock().as_ref().is_some_and(|thread| !thread.is_finished());
+        if goes_on || !database.tables.of(Lane::Records).is_ok_and(|tables| tables.has_much_deleted()) {
+            return Ok(());
         }
+        // It needs a commit. This one deletes an entry that is none.
+        let nothing = Change::Reclaim { entries: vec![Bytes::from_static(b"\0")] };
+        self.submit(deadline, Plan::of(Lane::Records, vec![nothing])).await?;
         let room = self.room().clone();
         let merge = move || {
             priority::lower();
-            let has_room = |bytes| room.check(room.free_bytes(), bytes, Use::GivesBack).is_ok();
-            if let Ok(tables) = database.tables.of(Lane::Records) {
-                tables.merge_deleted(has_room);
+            let has_room = |bytes| room.check(room.free_bytes(), bytes, Use::Adds).is_ok();
+            let merged = database.tables.of(Lane::Records).and_then(|tables| tables.merge_deleted(has_room));
+            if let Err(error) = merged {
+                tracing::warn!(%error, "files with deleted records are not merged");
             }
         };
-        // Without a thread the next sweep tries again.
-        if let Err(error) = thread::Builder::new().name("merge-records".to_owned()).spawn(merge) {
-            tracing::warn!(%error, "files with deleted records are not merged");
-        }
+        let started = thread::Builder::new().name("merge-records".to_owned()).spawn(merge);
+        let thread =
+            started.map_err(|source| io_error("starting a thread that merges files in", self.folder(), source))?;
+        *self.merging.lock() = Some(thread);
+        Ok(())
     }
 
     /// Counts the records that expire in the coming hours.

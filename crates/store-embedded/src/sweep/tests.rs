@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used)]
+use std::fs;
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 
 use store::{Call, Class, Clock, ManualClock, Measure, Measured, NewRow, PlainValue, Removal, Step};
@@ -136,6 +138,17 @@ impl Subject {
         let database = self.store.database().unwrap();
         let view = database.tables.of(Lane::Records).unwrap().view();
         view.range(space, (Bound::Unbounded, Bound::Unbounded)).unwrap().count()
+    }
+
+    /// Bytes of all files of records.
+    fn bytes_in_files(&self) -> u64 {
+        fn of(folder: &Path) -> u64 {
+            let all = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+            // A file may be deleted meanwhile.
+            let bytes = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
+            all.map(|path| if path.is_dir() { of(&path) } else { bytes(&path) }).sum()
+        }
+        of(&self.folder.path().join("db/records/keyspaces"))
     }
 
     async fn expiring(&self) -> Vec<u64> {
@@ -420,30 +433,59 @@ async fn a_row_that_was_found_before_the_clock_was_set_back_is_found_again() {
     assert_eq!((subject.entries(Space::Expiries), subject.entries(Space::Rows(Table::Records))), (0, 1));
 }
 
+/// Sweeps until the files of records have at most a fifth of so many bytes.
+async fn until_space_comes_back(subject: &Subject, before: u64) {
+    let begun = Instant::now();
+    while subject.bytes_in_files() > before / 5 {
+        assert!(begun.elapsed() < PATIENCE, "{} of {before} bytes are left", subject.bytes_in_files());
+        assert_eq!(subject.sweep().await, 0);
+    }
+    assert_eq!((subject.entries(Space::Expiries), subject.entries(Space::Rows(Table::Records))), (0, 1));
+}
+
 #[tokio::test]
 async fn the_space_of_records_comes_back_after_most_have_expired() {
     const IDS: usize = 5_000;
     let mut subject = Subject::new();
     subject.put_many(IDS).await;
     subject.put("stays", None).await;
-    let tables = subject.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
-    tables.flush().unwrap();
-    let before = tables.activity().table_bytes;
+    subject.reopen().await;
+    let before = subject.bytes_in_files();
+    assert!(before > 100_000, "{before}");
     subject.clock.advance(HOUR * 2);
     assert_eq!(subject.sweep().await, IDS as u64);
-    tables.flush().unwrap();
-    assert!(tables.activity().table_bytes > before, "nothing is merged yet");
-    // It is merged after a sweep, on a thread of its own.
-    assert_eq!(subject.sweep().await, 0);
-    let begun = Instant::now();
-    while tables.activity().table_bytes > before / 5 {
-        assert!(begun.elapsed() < PATIENCE, "{} of {before} bytes are left", tables.activity().table_bytes);
-        tokio::task::yield_now().await;
-    }
-    drop(tables);
-    assert_eq!((subject.entries(Space::Expiries), subject.entries(Space::Rows(Table::Records))), (0, 1));
+    until_space_comes_back(&subject, before).await;
     subject.reopen().await;
     let stays = subject.store.get(call(), Table::Records, &"stays".into(), &Bytes::new()).await.unwrap();
     assert_eq!(stays.unwrap().value, "v");
     assert_eq!((subject.entries(Space::Expiries), subject.entries(Space::Rows(Table::Records))), (0, 1));
+}
+
+#[tokio::test]
+async fn the_space_of_records_comes_back_after_a_restart() {
+    const IDS: usize = 5_000;
+    let mut subject = Subject::new();
+    subject.put_many(IDS).await;
+    subject.put("stays", None).await;
+    subject.reopen().await;
+    let before = subject.bytes_in_files();
+    let gone = (0..IDS).map(|id| subject.remove(id.to_string().leak()));
+    join_all(gone).await;
+    subject.reopen().await;
+    assert!(subject.bytes_in_files() > before, "nothing is merged yet");
+    until_space_comes_back(&subject, before).await;
+}
+
+#[tokio::test]
+async fn a_sweep_beside_another_one_notes_no_lag() {
+    let subject = Subject::new();
+    subject.put("session", Some(HOUR)).await;
+    subject.clock.advance(HOUR * 2);
+    let tables = subject.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
+    let other = RowSweep::begin(&tables);
+    assert_eq!(subject.sweep().await, 0);
+    assert_eq!(subject.lag().await, None);
+    drop(other);
+    assert_eq!(subject.sweep().await, 1);
+    assert_eq!(subject.lag().await, Some(HOUR));
 }

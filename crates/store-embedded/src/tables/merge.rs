@@ -4,22 +4,55 @@
 //! the row, and a read passes over the mark until then. fjall merges files when there are many of
 //! them, or when those of a level are large. Marks are small. So after most rows have expired, and
 //! little is written, marks and rows would stay for long.
+//!
+//! This is how fjall 3.1.13 works; read it again before you take another version:
+//!
+//! - A merge drops only what no reader can see any more. What that is becomes known when a memtable
+//!   of the database is rotated. So memtables are written to files before a merge. Then none of the
+//!   engine's journals waits for marks that the merge drops.
+//! - The files that a merge has replaced are deleted when memtables are rotated after it. As the thread
+//!   of `replaced.rs` keeps as many lists of files as fjall may have, it takes some of them.
+//! - While all files of a table are merged, no other table of the database is, and one of the
+//!   engine's threads looks for work over and over. New files of the table pile up. After twenty of
+//!   them the engine delays writes, and after thirty it halts them.
+//! - A merge that fails leaves files, which the next start deletes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fjall::{AbstractTree, Keyspace};
+use parking_lot::{Mutex, MutexGuard};
+use store::StoreResult;
 
 use super::Tables;
+use super::error::sync_error;
+use crate::opening::versions;
 use crate::space::Space;
 
 /// It is not worth the trouble for fewer marks.
 const MARKS_MIN: u64 = 1_000;
 
-/// Of so many rows and marks, one is a mark that came since the last merge. As each mark stands for
-/// a row, half of the rows are deleted then. A merge writes no more rows than were deleted before.
+/// Of so many rows and marks, one is a mark that came since the last merge. So a merge reads and
+/// writes a few times as much as was deleted.
 const ONE_OF: u64 = 3;
 
-/// Larger tables are not merged: nothing else merges files of the table meanwhile, and after twenty
-/// new ones the engine delays writes.
-const BYTES_MAX: u64 = 8 << 30;
+/// Larger tables are not merged, since new files pile up meanwhile: a slow disk needs half a minute
+/// for this.
+const BYTES_MAX: u64 = 2 << 30;
+
+/// Nor is a table with so many files that wait to be merged anyway.
+const RUNS_MAX: usize = 8;
+
+/// What was deleted in the tables of a lane, as far as merges know it.
+#[derive(Debug, Default)]
+pub(super) struct Deleted {
+    /// Marks that the last merge of a table has left in its files. Locked while files are merged.
+    left: Mutex<BTreeMap<Space, u64>>,
+    /// Rows that sweeps have deleted since memtables were last written to files for a merge.
+    unwritten: AtomicU64,
+    /// Whether a merge may have replaced files that are still there.
+    has_replaced: AtomicBool,
+}
 
 /// What a table has in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,45 +75,103 @@ impl InFiles {
         })
     }
 
-    /// Whether a merge is worth the trouble. `left` are the marks that the last one has left.
-    fn is_worth_merging(self, left: u64) -> bool {
-        let new = self.marks.saturating_sub(left);
+    /// With so many marks more, which are in memory.
+    fn and_marks(self, unwritten: u64) -> Self {
+        Self { marks: self.marks + unwritten, all: self.all + unwritten, ..self }
+    }
+
+    /// Whether a merge is worth the trouble. `left` are the marks that the last one has left. That
+    /// number sinks when the engine itself merges some of them.
+    fn is_worth_merging(self, left: &mut u64) -> bool {
+        *left = self.marks.min(*left);
+        let new = self.marks - *left;
         new >= MARKS_MIN && new.saturating_mul(ONE_OF) >= self.all && self.bytes <= BYTES_MAX
     }
 }
 
 impl Tables {
-    /// Whether [`Tables::merge_deleted`] would merge something, and does not do so already.
+    /// A sweep has deleted so many rows.
+    pub(crate) fn note_deleted(&self, rows: u64) {
+        self.deleted.unwritten.fetch_add(rows, Ordering::AcqRel);
+    }
+
+    /// Whether [`Tables::merge_deleted`] would do something, and does not do so already.
     pub(crate) fn has_much_deleted(&self) -> bool {
-        let Some(left) = self.marks_left.try_lock() else { return false };
+        let Some(mut left) = self.deleted.left.try_lock() else { return false };
+        let unwritten = self.deleted.unwritten.load(Ordering::Acquire);
         let is_worth = |(space, keyspace): &(Space, Keyspace)| {
-            InFiles::of(keyspace).is_worth_merging(left.get(space).copied().unwrap_or_default())
+            *space != Space::Marks && is_worth_merging(*space, keyspace, &mut left, unwritten)
         };
-        self.keyspaces.iter().any(is_worth)
+        self.deleted.has_replaced.load(Ordering::Acquire) || self.keyspaces.iter().any(is_worth)
     }
 
     /// Merges all files of each table that has much deleted in them, if `has_room` says that there
-    /// is room for so many bytes. Takes about as long as it takes to read the files.
+    /// is room for so many bytes. Takes about as long as it takes to read and write them. Their space
+    /// comes back at the next calls. There must be a commit before each call.
     ///
     /// A table whose files cannot be merged is left as it is. It is tried again when as much more
     /// has been deleted.
-    pub(crate) fn merge_deleted(&self, has_room: impl Fn(u64) -> bool) {
-        let Some(mut left) = self.marks_left.try_lock() else { return };
-        for (space, keyspace) in &self.keyspaces {
-            let before = InFiles::of(keyspace);
-            if !before.is_worth_merging(left.get(space).copied().unwrap_or_default()) || !has_room(before.bytes) {
-                continue;
-            }
-            let merged = keyspace.major_compact();
-            let after = InFiles::of(keyspace);
-            left.insert(*space, after.marks);
-            let (table, lane) = (space.name(), self.lane);
-            match merged {
-                Ok(()) => tracing::info!(%lane, table, before.bytes, after.bytes, "files with deleted rows are merged"),
-                Err(error) => tracing::warn!(%lane, table, %error, "files with deleted rows cannot be merged"),
+    ///
+    /// Errors: as of a sync; [`store::StoreError::Io`] if memtables cannot be written to files.
+    pub(crate) fn merge_deleted(&self, has_room: impl Fn(u64) -> bool) -> StoreResult<()> {
+        let Some(mut left) = self.deleted.left.try_lock() else { return Ok(()) };
+        self.deleted.unwritten.store(0, Ordering::Release);
+        self.write_to_files()?;
+        if !self.has_files_in_no_list() {
+            self.deleted.has_replaced.store(false, Ordering::Release);
+        }
+        for (space, keyspace) in self.keyspaces.iter().filter(|(space, _)| *space != Space::Marks) {
+            let before = keyspace.disk_space();
+            if is_worth_merging(*space, keyspace, &mut left, 0) && has_room(before) {
+                let merged = keyspace.major_compact();
+                let after = InFiles::of(keyspace);
+                left.insert(*space, after.marks);
+                let (table, lane, after) = (space.name(), self.lane, after.bytes);
+                match merged {
+                    Ok(()) => {
+                        self.deleted.has_replaced.store(true, Ordering::Release);
+                        tracing::info!(%lane, table, before, after, "files with deleted rows are merged");
+                    }
+                    Err(error) => tracing::warn!(%lane, table, %error, "files with deleted rows cannot be merged"),
+                }
             }
         }
+        Ok(())
     }
+
+    /// Whether there are files that are in no list of files in force.
+    fn has_files_in_no_list(&self) -> bool {
+        let has_others = |(_, keyspace): &(Space, Keyspace)| {
+            let files = std::fs::read_dir(versions::tables(keyspace.path())).map_or(0, Iterator::count);
+            files > keyspace.tree.table_count()
+        };
+        self.keyspaces.iter().any(has_others)
+    }
+
+    /// Writes memtables to files while groups are committed. The marks of groups come last: see
+    /// [`Tables::flush`].
+    fn write_to_files(&self) -> StoreResult<()> {
+        for begin in [Self::begin_flush, |tables: &Self| tables.marks().rotate_memtable().map(drop)] {
+            {
+                // A file must not be ahead of the journal.
+                let mut held = self.hold();
+                self.sync_held(&mut held)?;
+                begin(self).map_err(sync_error)?;
+            }
+            self.wait_until_flushed().map_err(sync_error)?;
+        }
+        Ok(())
+    }
+}
+
+fn is_worth_merging(
+    space: Space,
+    keyspace: &Keyspace,
+    left: &mut MutexGuard<'_, BTreeMap<Space, u64>>,
+    unwritten: u64,
+) -> bool {
+    let in_files = InFiles::of(keyspace).and_marks(unwritten);
+    keyspace.tree.l0_run_count() <= RUNS_MAX && in_files.is_worth_merging(left.entry(space).or_default())
 }
 
 #[cfg(test)]
@@ -88,15 +179,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_merged_when_half_of_their_rows_are_deleted_and_not_again_before_as_many_are() {
+    fn files_are_merged_when_a_third_of_them_are_new_marks() {
         let of = |marks, all| InFiles { marks, all, bytes: 1 << 20 };
-        assert!(of(1_000, 3_000).is_worth_merging(0));
-        assert!(!of(1_000, 3_001).is_worth_merging(0));
-        assert!(!of(999, 999).is_worth_merging(0), "it is little");
-        assert!(!of(1_000, 3_000).is_worth_merging(1), "it was left");
-        assert!(of(2_000, 3_000).is_worth_merging(1_000));
-        assert!(!of(1_000, 1_000).is_worth_merging(2_000));
-        assert!(InFiles { bytes: BYTES_MAX, ..of(1_000, 3_000) }.is_worth_merging(0));
-        assert!(!InFiles { bytes: BYTES_MAX + 1, ..of(1_000, 3_000) }.is_worth_merging(0), "it is too large");
+        assert!(of(1_000, 3_000).is_worth_merging(&mut 0));
+        assert!(!of(1_000, 3_001).is_worth_merging(&mut 0));
+        assert!(!of(999, 999).is_worth_merging(&mut 0), "it is little");
+        assert!(!of(1_000, 3_000).is_worth_merging(&mut 1), "it was left");
+        assert!(of(2_000, 3_000).is_worth_merging(&mut 1_000));
+        let mut left = 2_000;
+        assert!(!of(500, 3_000).is_worth_merging(&mut left));
+        assert!(of(1_500, 3_000).is_worth_merging(&mut left), "the engine merged the others");
+        assert!(InFiles { bytes: BYTES_MAX, ..of(1_000, 3_000) }.is_worth_merging(&mut 0));
+        assert!(!InFiles { bytes: BYTES_MAX + 1, ..of(1_000, 3_000) }.is_worth_merging(&mut 0), "it is too large");
     }
 }

@@ -10,7 +10,7 @@ mod open;
 mod view;
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use store::{Deadline, Lane, StoreError, StoreResult, Table, UnixMillis};
 
 pub(crate) use self::error::is_unreadable;
 use self::error::{open_error, sync_error, unreadable};
+use self::merge::Deleted;
 pub(crate) use self::open::make_keyspaces;
 use self::open::{Keyspaces, check_names, last_group, open_with_workers, refuse_unsound};
 use self::view::{ENTRIES_COUNTED_MAX, count_hour};
@@ -79,9 +80,7 @@ pub(crate) struct Tables {
     recorder: Mutex<Recorder>,
     forecast: Forecast,
     first_due: Arc<FirstDue>,
-    /// Marks of deleted rows that the last merge of a table has left in its files. Locked while they
-    /// are merged.
-    marks_left: Mutex<BTreeMap<Space, u64>>,
+    deleted: Deleted,
     memtable_bytes: u64,
 }
 
@@ -138,7 +137,7 @@ impl Checked {
             recorder,
             forecast: Forecast::default(),
             first_due: Arc::default(),
-            marks_left: Mutex::default(),
+            deleted: Deleted::default(),
             memtable_bytes,
         })
     }

@@ -321,3 +321,38 @@ async fn a_broken_block_keeps_no_other_expired_record_from_being_reclaimed() {
         assert_eq!(store.sweep(call()).await.unwrap(), 0, "keyspace {keyspace}: what cannot be read stays");
     }
 }
+
+#[tokio::test]
+async fn a_broken_block_in_files_with_deleted_records_refuses_no_write() {
+    const RECORDS: u64 = 3_000;
+    let folder = folder();
+    let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
+    let open = || EmbeddedStore::open(folder.path(), options(), clock.clone()).unwrap();
+    let put = |name: String, expires_at| {
+        let rows = vec![NewRow { sort: Bytes::new(), value: vec![7_u8; 500].into(), expires_at }];
+        Step::Put { table: Table::Records, partition: name.into(), rows }
+    };
+    let store = open();
+    let expiring = (0..RECORDS).map(|number| put(format!("record {number}"), Some(UnixMillis(2_000_000))));
+    assert!(store.run(call(), expiring.collect()).await.unwrap().is_applied());
+    store.close().await.unwrap();
+    drop(store);
+    break_a_block(&folder.path().join("db/records/keyspaces/2"));
+    clock.advance(Duration::from_secs(3_600));
+    let store = open();
+    let swept = store.sweep(call()).await.unwrap();
+    assert!((RECORDS - 15..RECORDS).contains(&swept), "{swept} records are reclaimed");
+    // Writes the marks of deleted records to a file.
+    store.close().await.unwrap();
+    drop(store);
+    let store = open();
+    assert_eq!(store.sweep(call()).await.unwrap(), 0);
+    assert!(store.run(call(), vec![put("new".to_owned(), None)]).await.unwrap().is_applied());
+    // Waits for the merge.
+    store.close().await.unwrap();
+    drop(store);
+    let store = open();
+    assert_eq!(store.health().await.refusing_writes.len(), 0);
+    let new = store.get(call(), Table::Records, &"new".into(), &Bytes::new()).await.unwrap();
+    assert_eq!(new.unwrap().value, vec![7_u8; 500]);
+}
