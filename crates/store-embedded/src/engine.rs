@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -93,6 +94,8 @@ pub struct EmbeddedStore {
     pub(crate) reclaim_lag: Mutex<Option<Duration>>,
     /// The thread that merges files with deleted records, if there was one.
     pub(crate) merging: Mutex<Option<JoinHandle<()>>>,
+    /// Whether the store was closed.
+    pub(crate) is_closed: Arc<AtomicBool>,
     /// Held for reading while files of contents are removed.
     pub(crate) removals: Arc<tokio::sync::RwLock<()>>,
     level: FormatLevel,
@@ -142,6 +145,7 @@ impl EmbeddedStore {
             uploads: Arc::default(),
             reclaim_lag: Mutex::default(),
             merging: Mutex::default(),
+            is_closed: Arc::default(),
             removals: Arc::default(),
             level,
             clock,
@@ -534,12 +538,10 @@ impl Store for EmbeddedStore {
 
     async fn close(&self) -> StoreResult<()> {
         let Some(database) = self.database.write().take() else { return Ok(()) };
-        let (writers, merging) = (self.writers.clone(), self.merging.lock().take());
+        self.is_closed.store(true, Ordering::Release);
+        let (writers, mut merging) = (self.writers.clone(), self.merging.lock().take());
         let still_open = Arc::downgrade(&database);
         let closing = tokio::task::spawn_blocking(move || {
-            if merging.is_some_and(|thread| thread.join().is_err()) {
-                tracing::error!("the thread that merges files with deleted records panicked");
-            }
             let begin = |(lane, writer): (Lane, &Writer)| {
                 writer.end();
                 let tables = database.tables.of(lane).ok()?;
@@ -550,9 +552,14 @@ impl Store for EmbeddedStore {
             };
             // The lanes write their files at the same time.
             let begun: Vec<Option<fjall::Result<()>>> = writers.iter().map(begin).collect();
-            // One lane is closed even if the other fails.
+            // One lane is closed even if the other fails. That of records comes last: files of it may be
+            // merged.
             let close = |((lane, writer), begun): ((Lane, &Writer), Option<fjall::Result<()>>)| {
                 let tables = database.tables.of(lane)?;
+                let merging = merging.take_if(|_| lane == Lane::Records);
+                if merging.is_some_and(|thread| thread.join().is_err()) {
+                    tracing::error!("the thread that merges files with deleted records panicked");
+                }
                 if let Some(begun) = begun {
                     let flushed = begun.and_then(|()| tables.flush());
                     flushed.map_err(|error| StoreError::Unavailable(format!("flushing {lane}: {error}")))?;

@@ -64,6 +64,13 @@ impl Replaced {
         let thread = thread::Builder::new().name(format!("delete-{lane}")).spawn(delete)?;
         Ok(Self { is_ended, thread: Some(thread) })
     }
+
+    /// Has the thread look at once.
+    pub(crate) fn look(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
 }
 
 impl Drop for Replaced {

@@ -3,6 +3,8 @@
 //! it.
 
 use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -289,18 +291,22 @@ impl EmbeddedStore {
     /// Begins to merge the files of records, if much was deleted of what they hold, and if that does
     /// not go on already. It goes on after the sweep. Closing the store waits for it.
     async fn begin_to_merge(&self, deadline: Deadline) -> StoreResult<()> {
-        let database = self.database()?;
+        let (room, is_closed) = (self.room().clone(), self.is_closed.clone());
+        let has_room =
+            move |bytes| !is_closed.load(Ordering::Acquire) && room.check(room.free_bytes(), bytes, Use::Adds).is_ok();
         let goes_on = self.merging.lock().as_ref().is_some_and(|thread| !thread.is_finished());
-        if goes_on || !database.tables.of(Lane::Records).is_ok_and(|tables| tables.has_much_deleted()) {
+        let has_much_deleted = |tables: &Arc<Tables>| tables.has_much_deleted(&has_room);
+        if goes_on || !self.database()?.tables.of(Lane::Records).is_ok_and(has_much_deleted) {
             return Ok(());
         }
         // It needs a commit. This one deletes an entry that is none.
         let nothing = Change::Reclaim { entries: vec![Bytes::from_static(b"\0")] };
         self.submit(deadline, Plan::of(Lane::Records, vec![nothing])).await?;
-        let room = self.room().clone();
+        // A store that closes now finds either no database or the thread.
+        let mut merging = self.merging.lock();
+        let database = self.database()?;
         let merge = move || {
             priority::lower();
-            let has_room = |bytes| room.check(room.free_bytes(), bytes, Use::Adds).is_ok();
             let merged = database.tables.of(Lane::Records).and_then(|tables| tables.merge_deleted(has_room));
             if let Err(error) = merged {
                 tracing::warn!(%error, "files with deleted records are not merged");
@@ -309,7 +315,7 @@ impl EmbeddedStore {
         let started = thread::Builder::new().name("merge-records".to_owned()).spawn(merge);
         let thread =
             started.map_err(|source| io_error("starting a thread that merges files in", self.folder(), source))?;
-        *self.merging.lock() = Some(thread);
+        *merging = Some(thread);
         Ok(())
     }
 

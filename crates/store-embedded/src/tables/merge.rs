@@ -15,10 +15,11 @@
 //! - While all files of a table are merged, no other table of the database is, and one of the
 //!   engine's threads looks for work over and over. New files of the table pile up. After twenty of
 //!   them the engine delays writes, and after thirty it halts them.
-//! - A merge that fails leaves files, which the next start deletes.
+//! - A merge that fails leaves files, which the next start deletes. It fails at a broken block. Files
+//!   that memtables are written to for a further one would only lead the engine to that block too.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use fjall::{AbstractTree, Keyspace};
 use parking_lot::{Mutex, MutexGuard};
@@ -40,8 +41,13 @@ const ONE_OF: u64 = 3;
 /// for this.
 const BYTES_MAX: u64 = 2 << 30;
 
-/// Nor is a table with so many files that wait to be merged anyway.
-const RUNS_MAX: usize = 8;
+/// Nor is a table with more files that the engine will merge anyway. It may leave so many
+/// (`store.merge_files`).
+const RUNS_MAX: usize = 16;
+
+/// After a merge so many calls try to delete the files that it has replaced. Four are enough, unless
+/// a backup reads them.
+const CALLS_TO_DELETE: u8 = 20;
 
 /// What was deleted in the tables of a lane, as far as merges know it.
 #[derive(Debug, Default)]
@@ -50,8 +56,10 @@ pub(super) struct Deleted {
     left: Mutex<BTreeMap<Space, u64>>,
     /// Rows that sweeps have deleted since memtables were last written to files for a merge.
     unwritten: AtomicU64,
-    /// Whether a merge may have replaced files that are still there.
-    has_replaced: AtomicBool,
+    /// So many calls try to delete the files that a merge has replaced.
+    calls_to_delete: AtomicU8,
+    /// Whether a merge has failed.
+    has_failed: AtomicBool,
 }
 
 /// What a table has in files.
@@ -96,30 +104,35 @@ impl Tables {
     }
 
     /// Whether [`Tables::merge_deleted`] would do something, and does not do so already.
-    pub(crate) fn has_much_deleted(&self) -> bool {
+    pub(crate) fn has_much_deleted(&self, has_room: impl Fn(u64) -> bool) -> bool {
         let Some(mut left) = self.deleted.left.try_lock() else { return false };
+        if self.deleted.has_failed.load(Ordering::Acquire) {
+            return false;
+        }
         let unwritten = self.deleted.unwritten.load(Ordering::Acquire);
         let is_worth = |(space, keyspace): &(Space, Keyspace)| {
-            *space != Space::Marks && is_worth_merging(*space, keyspace, &mut left, unwritten)
+            *space != Space::Marks
+                && is_worth_merging(*space, keyspace, &mut left, unwritten)
+                && has_room(keyspace.disk_space())
         };
-        self.deleted.has_replaced.load(Ordering::Acquire) || self.keyspaces.iter().any(is_worth)
+        self.deleted.calls_to_delete.load(Ordering::Acquire) > 0 || self.keyspaces.iter().any(is_worth)
     }
 
     /// Merges all files of each table that has much deleted in them, if `has_room` says that there
     /// is room for so many bytes. Takes about as long as it takes to read and write them. Their space
     /// comes back at the next calls. There must be a commit before each call.
     ///
-    /// A table whose files cannot be merged is left as it is. It is tried again when as much more
-    /// has been deleted.
+    /// If files of a table cannot be merged, the table is left as it is, and none is merged until the
+    /// next start.
     ///
     /// Errors: as of a sync; [`store::StoreError::Io`] if memtables cannot be written to files.
     pub(crate) fn merge_deleted(&self, has_room: impl Fn(u64) -> bool) -> StoreResult<()> {
         let Some(mut left) = self.deleted.left.try_lock() else { return Ok(()) };
         self.deleted.unwritten.store(0, Ordering::Release);
         self.write_to_files()?;
-        if !self.has_files_in_no_list() {
-            self.deleted.has_replaced.store(false, Ordering::Release);
-        }
+        let calls = self.deleted.calls_to_delete.load(Ordering::Acquire);
+        let calls = if self.has_files_in_no_list() { calls.saturating_sub(1) } else { 0 };
+        self.deleted.calls_to_delete.store(calls, Ordering::Release);
         for (space, keyspace) in self.keyspaces.iter().filter(|(space, _)| *space != Space::Marks) {
             let before = keyspace.disk_space();
             if is_worth_merging(*space, keyspace, &mut left, 0) && has_room(before) {
@@ -129,10 +142,14 @@ impl Tables {
                 let (table, lane, after) = (space.name(), self.lane, after.bytes);
                 match merged {
                     Ok(()) => {
-                        self.deleted.has_replaced.store(true, Ordering::Release);
+                        self.deleted.calls_to_delete.store(CALLS_TO_DELETE, Ordering::Release);
                         tracing::info!(%lane, table, before, after, "files with deleted rows are merged");
                     }
-                    Err(error) => tracing::warn!(%lane, table, %error, "files with deleted rows cannot be merged"),
+                    Err(error) => {
+                        self.deleted.has_failed.store(true, Ordering::Release);
+                        tracing::warn!(%lane, table, %error, "files with deleted rows cannot be merged");
+                        break;
+                    }
                 }
             }
         }
@@ -159,6 +176,7 @@ impl Tables {
                 begin(self).map_err(sync_error)?;
             }
             self.wait_until_flushed().map_err(sync_error)?;
+            self.replaced.look();
         }
         Ok(())
     }

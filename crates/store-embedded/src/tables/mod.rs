@@ -69,7 +69,7 @@ const CACHED: Table = Table::Records;
 /// The open database of a lane.
 pub(crate) struct Tables {
     /// Ends before the database closes.
-    _replaced: Replaced,
+    replaced: Replaced,
     lane: Lane,
     database: Database,
     /// In the order of [`Space::all`].
@@ -124,11 +124,11 @@ impl Checked {
         let row_cache = (lane == CACHED.lane()).then(|| RowCache::new(options.row_cache_bytes));
         let memtable_bytes = options.memtable_bytes;
         let trees = keyspaces.iter().map(|(_, keyspace)| keyspace.tree.clone());
-        let _replaced = Replaced::start(lane, trees)
+        let replaced = Replaced::start(lane, trees)
             .map_err(|source| io_error("starting the thread that deletes replaced files in", folder, source))?;
         let once_rows = OnceRows::new();
         Ok(Tables {
-            _replaced,
+            replaced,
             lane,
             database,
             keyspaces,
