@@ -26,6 +26,14 @@ impl FirstDue {
         self.0.fetch_min(time.0, Ordering::AcqRel);
     }
 
+    /// No entry is for an earlier time than this now. While a sweep is at work nothing is known.
+    pub(crate) fn time(&self) -> UnixMillis {
+        match self.0.load(Ordering::Acquire) {
+            u64::MAX => UnixMillis(0),
+            time => UnixMillis(time),
+        }
+    }
+
     /// Begins a sweep. One that begins before this one has ended leaves to it what it has in hand.
     pub(crate) fn begin(self: &Arc<Self>) -> Unswept {
         Unswept { of: self.clone(), from: UnixMillis(self.0.swap(u64::MAX, Ordering::AcqRel)) }

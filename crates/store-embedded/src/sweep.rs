@@ -168,6 +168,11 @@ impl EmbeddedStore {
     /// turn. It is no failure if the time is over before all is done, unless a lane refused to
     /// remove any row, nor if what will expire cannot be counted.
     pub(crate) async fn reclaim(&self, deadline: Deadline) -> StoreResult<u64> {
+        // Before sweeps begin: while they are at work it is not known.
+        let first_due = match Lane::Records.is_in(self.level()) {
+            true => self.database()?.tables.of(Lane::Records)?.first_due().time(),
+            false => UnixMillis(0),
+        };
         // Each lane has all of the time, and is swept even if another fails.
         let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(self.level()));
         let rows = join_all(lanes.map(|lane| self.sweep_rows(deadline, lane)));
@@ -180,7 +185,7 @@ impl EmbeddedStore {
         };
         let counting = async {
             match Lane::Records.is_in(self.level()) {
-                true => self.count_expiring(Deadline::within(COUNTING.min(deadline.remaining()))).await,
+                true => self.count_expiring(first_due, Deadline::within(COUNTING.min(deadline.remaining()))).await,
                 false => Ok(()),
             }
         };
@@ -320,9 +325,9 @@ impl EmbeddedStore {
     }
 
     /// Counts the records that expire in the coming hours.
-    async fn count_expiring(&self, deadline: Deadline) -> StoreResult<()> {
+    async fn count_expiring(&self, first_due: UnixMillis, deadline: Deadline) -> StoreResult<()> {
         let (database, now) = (self.database()?, self.now());
-        let count = move || database.tables.of(Lane::Records)?.count_expiring(now, deadline);
+        let count = move || database.tables.of(Lane::Records)?.count_expiring(now, first_due, deadline);
         match blocking(deadline, count).await {
             // The next sweep continues.
             Err(StoreError::DeadlinePassed) => Ok(()),

@@ -377,7 +377,7 @@ async fn an_hour_that_was_counted_in_part_is_counted_again_before_its_number_is_
     subject.put_many(1_001).await;
     let tables = subject.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
     // Without any time one hour is counted, and no more of it than between two looks at the deadline.
-    let count = || tables.count_expiring(subject.clock.now(), Deadline::within(Duration::ZERO)).unwrap();
+    let count = || tables.count_expiring(subject.clock.now(), UnixMillis(0), Deadline::within(Duration::ZERO)).unwrap();
     count();
     count();
     assert_eq!(subject.expiring().await, [0, 1_000]);
@@ -488,4 +488,28 @@ async fn a_sweep_beside_another_one_notes_no_lag() {
     drop(other);
     assert_eq!(subject.sweep().await, 1);
     assert_eq!(subject.lag().await, Some(HOUR));
+}
+
+#[tokio::test]
+async fn a_count_of_what_expires_begins_where_sweeps_have_ended() {
+    let subject = Subject::new();
+    let tables = subject.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
+    let (now, minutes) = (subject.clock.now(), |minutes: u64| Duration::from_secs(60 * minutes));
+    for (id, expires_in) in [("a", 10), ("b", 50), ("c", 70)] {
+        subject.put(id, Some(minutes(expires_in))).await;
+    }
+    subject.clock.advance(minutes(20));
+    assert_eq!(subject.sweep().await, 1);
+    assert_eq!(tables.first_due().time(), subject.clock.now());
+    let sweep = RowSweep::begin(&tables);
+    assert_eq!(tables.first_due().time(), UnixMillis(0), "a sweep is at work");
+    drop(sweep);
+    // As if sweeps had ended later than they have.
+    let other = Subject::new();
+    let tables = other.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
+    for (id, expires_in) in [("a", 10), ("b", 50), ("c", 70)] {
+        other.put(id, Some(minutes(expires_in))).await;
+    }
+    tables.count_expiring(now, now.plus(minutes(20)), Deadline::within(HOUR)).unwrap();
+    assert_eq!(other.expiring().await[..3], [1, 1, 0]);
 }

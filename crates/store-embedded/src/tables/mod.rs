@@ -385,11 +385,12 @@ impl Tables {
     }
 
     /// Counts the coming hours that are not counted yet, and then those that were counted in part
-    /// and have to be counted again. At the deadline it ends; the next call continues.
-    pub(crate) fn count_expiring(&self, now: UnixMillis, deadline: Deadline) -> StoreResult<()> {
-        let first = hour_of(now);
-        self.forecast.forget_before(first);
-        let hours = first..first + HOURS;
+    /// and have to be counted again. At the deadline it ends; the next call continues. No entry is for
+    /// a time before `first`: a count does not read past the marks of those that were deleted.
+    pub(crate) fn count_expiring(&self, now: UnixMillis, first: UnixMillis, deadline: Deadline) -> StoreResult<()> {
+        let first_hour = hour_of(now);
+        self.forecast.forget_before(first_hour);
+        let hours = first_hour..first_hour + HOURS;
         let all = hours.clone().map(|hour| (hour, false)).chain(hours.map(|hour| (hour, true)));
         let mut is_first = true;
         for (hour, is_again) in all {
@@ -402,7 +403,7 @@ impl Tables {
                 }
                 self.view()
             };
-            let counted = count_hour(&view, hour, deadline);
+            let counted = count_hour(&view, hour, first, deadline);
             let is_over = deadline.passed();
             // Earlier hours took a part of the time: the next call has all of it for this one.
             let is_cut = |counted: &Counted| counted.is_part && counted.entries < ENTRIES_COUNTED_MAX && !is_first;

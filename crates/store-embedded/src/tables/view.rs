@@ -115,9 +115,10 @@ impl View<'_> {
 }
 
 /// Counts the entries of an hour, at most [`ENTRIES_COUNTED_MAX`], and those that it reaches by the
-/// deadline.
-pub(super) fn count_hour(view: &View<'_>, hour: u64, deadline: Deadline) -> StoreResult<Counted> {
-    let hour = expiry::between(forecast::begin_of(hour), forecast::begin_of(hour + 1));
+/// deadline. No entry is for a time before `first`.
+pub(super) fn count_hour(view: &View<'_>, hour: u64, first: UnixMillis, deadline: Deadline) -> StoreResult<Counted> {
+    let end = forecast::begin_of(hour + 1);
+    let hour = expiry::between(forecast::begin_of(hour).max(first).min(end), end);
     let mut entries = 0;
     for entry in view.range(Space::Expiries, hour)? {
         entry?;
