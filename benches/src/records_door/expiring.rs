@@ -136,8 +136,8 @@ impl Seen {
         }
         std::thread::sleep(expire_from.saturating_duration_since(Instant::now()));
         let mut sweeps = Sweeps::of(subject, all_expired)?;
-        // The records expire in the first part of this. Then sweeps delete the last of them, and their
-        // files are merged.
+        // The records expire in the first part of this. Then sweeps delete the last of them, and
+        // their files are merged.
         let busy = std::thread::scope(|scope| {
             let load = scope.spawn(|| mix.run(subject.address, rate, 2 * span + 2 * sweep_every));
             while !load.is_finished() {

@@ -39,8 +39,8 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Partitions of a page of a walk, whatever a reader asks for.
 const WALKED_MAX: usize = 1_024;
 
-/// Bytes of a question: room for three whole keys of each range. Decoded, shorter ranges take twenty
-/// times as much.
+/// Bytes of a question: room for three whole keys of each range. Decoded, shorter ranges take
+/// twenty times as much.
 const QUESTION_BYTES_MAX: usize = wire::SCANS_MAX * 3 * (4 << 10);
 
 /// Changes of a page.

@@ -49,8 +49,8 @@ const BULK_UNFLUSHED_MEMTABLES: u64 = 2;
 /// How often a paced list checks again.
 const PACE: Duration = Duration::from_millis(5);
 
-/// How long closing waits for a merge of files with deleted records, for the queue, for a last flush,
-/// and for calls that are still reading.
+/// How long closing waits for a merge of files with deleted records, for the queue, for a last
+/// flush, and for calls that are still reading.
 const CLOSE_WAIT: Duration = Duration::from_secs(30);
 
 /// A call that reads at most this number of rows reads them on the caller's thread while they are
@@ -552,8 +552,8 @@ impl Store for EmbeddedStore {
             };
             // The lanes write their files at the same time.
             let begun: Vec<Option<fjall::Result<()>>> = writers.iter().map(begin).collect();
-            // One lane is closed even if the other fails. That of records comes last: files of it may be
-            // merged.
+            // One lane is closed even if the other fails. That of records comes last: files of it
+            // may be merged.
             let close = |((lane, writer), begun): ((Lane, &Writer), Option<fjall::Result<()>>)| {
                 let tables = database.tables.of(lane)?;
                 let merging = merging.take_if(|_| lane == Lane::Records);

@@ -169,10 +169,7 @@ impl EmbeddedStore {
     /// remove any row, nor if what will expire cannot be counted.
     pub(crate) async fn reclaim(&self, deadline: Deadline) -> StoreResult<u64> {
         // Before sweeps begin: while they are at work it is not known.
-        let first_due = match Lane::Records.is_in(self.level()) {
-            true => self.database()?.tables.of(Lane::Records)?.first_due().time(),
-            false => UnixMillis(0),
-        };
+        let first_due = self.database()?.tables.of(Lane::Records).ok().map(|records| records.first_due().time());
         // Each lane has all of the time, and is swept even if another fails.
         let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(self.level()));
         let rows = join_all(lanes.map(|lane| self.sweep_rows(deadline, lane)));
@@ -184,9 +181,10 @@ impl EmbeddedStore {
             Ok::<u64, StoreError>(contents? + files?)
         };
         let counting = async {
-            match Lane::Records.is_in(self.level()) {
-                true => self.count_expiring(first_due, Deadline::within(COUNTING.min(deadline.remaining()))).await,
-                false => Ok(()),
+            let deadline = Deadline::within(COUNTING.min(deadline.remaining()));
+            match first_due {
+                Some(first_due) => self.count_expiring(first_due, deadline).await,
+                None => Ok(()),
             }
         };
         let (rows, leftovers, counted) = tokio::join!(rows, leftovers, counting);
@@ -194,8 +192,7 @@ impl EmbeddedStore {
         if let Err(error) = counted {
             tracing::warn!(%error, "how many records expire in the coming hours cannot be counted");
         }
-        let merging = self.begin_to_merge(deadline).await;
-        if let Err(error) = merging {
+        if let Err(error) = self.begin_to_merge(deadline).await {
             tracing::debug!(%error, "the next sweep begins to merge files with deleted records");
         }
         Ok(rows.into_iter().sum::<StoreResult<u64>>()? + leftovers?)
@@ -293,8 +290,8 @@ impl EmbeddedStore {
         }
     }
 
-    /// Begins to merge the files of records, if much was deleted of what they hold, and if that does
-    /// not go on already. It goes on after the sweep. Closing the store waits for it.
+    /// Begins to merge the files of records, if much was deleted of what they hold, and if that
+    /// does not go on already. It goes on after the sweep. Closing the store waits for it.
     async fn begin_to_merge(&self, deadline: Deadline) -> StoreResult<()> {
         let (room, is_closed) = (self.room().clone(), self.is_closed.clone());
         let has_room =

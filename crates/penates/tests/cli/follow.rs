@@ -315,9 +315,9 @@ fn a_follower_whose_changes_were_dropped_compares_everything() {
     assert_eq!(seen(&server, &["kept", "unannounced"]), before);
 }
 
-/// Leaves a copy like a follower that died in a pass, when it had copied so many tables: in its first
-/// pass, or in one of which the last whole one before it was long ago. No process has the two stores
-/// open.
+/// Leaves a copy like a follower that died in a pass, when it had copied so many tables: in its
+/// first pass, or in one of which the last whole one before it was long ago. No process has the two
+/// stores open.
 fn die_in_a_pass(from: &TestStore, to: &TestStore, tables_copied: u32, last_whole: Option<UnixMillis>) {
     let name = from.path().canonicalize().unwrap().display().to_string();
     let died = async {

@@ -376,7 +376,8 @@ async fn an_hour_that_was_counted_in_part_is_counted_again_before_its_number_is_
     let subject = Subject::new();
     subject.put_many(1_001).await;
     let tables = subject.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
-    // Without any time one hour is counted, and no more of it than between two looks at the deadline.
+    // Without any time one hour is counted, and no more of it than between two looks at the
+    // deadline.
     let count = || tables.count_expiring(subject.clock.now(), UnixMillis(0), Deadline::within(Duration::ZERO)).unwrap();
     count();
     count();
@@ -433,6 +434,20 @@ async fn a_row_that_was_found_before_the_clock_was_set_back_is_found_again() {
     assert_eq!((subject.entries(Space::Expiries), subject.entries(Space::Rows(Table::Records))), (0, 1));
 }
 
+/// So many records expire.
+const MANY: usize = 5_000;
+
+/// A store that has this many expiring records and another one in files, and the bytes of these.
+async fn with_many_in_files() -> (Subject, u64) {
+    let mut subject = Subject::new();
+    subject.put_many(MANY).await;
+    subject.put("stays", None).await;
+    subject.reopen().await;
+    let before = subject.bytes_in_files();
+    assert!(before > 100_000, "{before}");
+    (subject, before)
+}
+
 /// Sweeps until the files of records have at most a fifth of so many bytes.
 async fn until_space_comes_back(subject: &Subject, before: u64) {
     let begun = Instant::now();
@@ -445,15 +460,9 @@ async fn until_space_comes_back(subject: &Subject, before: u64) {
 
 #[tokio::test]
 async fn the_space_of_records_comes_back_after_most_have_expired() {
-    const IDS: usize = 5_000;
-    let mut subject = Subject::new();
-    subject.put_many(IDS).await;
-    subject.put("stays", None).await;
-    subject.reopen().await;
-    let before = subject.bytes_in_files();
-    assert!(before > 100_000, "{before}");
+    let (mut subject, before) = with_many_in_files().await;
     subject.clock.advance(HOUR * 2);
-    assert_eq!(subject.sweep().await, IDS as u64);
+    assert_eq!(subject.sweep().await, MANY as u64);
     until_space_comes_back(&subject, before).await;
     subject.reopen().await;
     let stays = subject.store.get(call(), Table::Records, &"stays".into(), &Bytes::new()).await.unwrap();
@@ -463,13 +472,8 @@ async fn the_space_of_records_comes_back_after_most_have_expired() {
 
 #[tokio::test]
 async fn the_space_of_records_comes_back_after_a_restart() {
-    const IDS: usize = 5_000;
-    let mut subject = Subject::new();
-    subject.put_many(IDS).await;
-    subject.put("stays", None).await;
-    subject.reopen().await;
-    let before = subject.bytes_in_files();
-    let gone = (0..IDS).map(|id| subject.remove(id.to_string().leak()));
+    let (mut subject, before) = with_many_in_files().await;
+    let gone = (0..MANY).map(|id| subject.remove(id.to_string().leak()));
     join_all(gone).await;
     subject.reopen().await;
     assert!(subject.bytes_in_files() > before, "nothing is merged yet");

@@ -10,19 +10,21 @@
 //! - A merge drops only what no reader can see any more. What that is becomes known when a memtable
 //!   of the database is rotated. So memtables are written to files before a merge. Then none of the
 //!   engine's journals waits for marks that the merge drops.
-//! - The files that a merge has replaced are deleted when memtables are rotated after it. As the thread
-//!   of `replaced.rs` keeps as many lists of files as fjall may have, it takes some of them.
+//! - The files that a merge has replaced are deleted when memtables are rotated after it. That
+//!   takes several rotations, because the thread of `replaced.rs` keeps as many lists of files as
+//!   fjall may have.
 //! - While all files of a table are merged, no other table of the database is, and one of the
 //!   engine's threads looks for work over and over. New files of the table pile up. After twenty of
 //!   them the engine delays writes, and after thirty it halts them.
-//! - A merge that fails leaves files, which the next start deletes. It fails at a broken block. Files
-//!   that memtables are written to for a further one would only lead the engine to that block too.
+//! - A merge fails at a broken block, and leaves files, which the next start deletes. Another try
+//!   would write further memtables to files, and so the engine would sooner merge that block
+//!   itself. Then it refuses writes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use fjall::{AbstractTree, Keyspace};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use store::StoreResult;
 
 use super::Tables;
@@ -41,12 +43,12 @@ const ONE_OF: u64 = 3;
 /// for this.
 const BYTES_MAX: u64 = 2 << 30;
 
-/// Nor is a table with more files that the engine will merge anyway. It may leave so many
-/// (`store.merge_files`).
+/// A table with more new files than this is not merged either: the engine merges them soon. So many
+/// it may leave (`store.merge_files`).
 const RUNS_MAX: usize = 16;
 
-/// After a merge so many calls try to delete the files that it has replaced. Four are enough, unless
-/// a backup reads them.
+/// How many calls after a merge try to delete the files that it has replaced. Four are enough,
+/// unless a backup reads them.
 const CALLS_TO_DELETE: u8 = 20;
 
 /// What was deleted in the tables of a lane, as far as merges know it.
@@ -56,14 +58,14 @@ pub(super) struct Deleted {
     left: Mutex<BTreeMap<Space, u64>>,
     /// Rows that sweeps have deleted since memtables were last written to files for a merge.
     unwritten: AtomicU64,
-    /// So many calls try to delete the files that a merge has replaced.
+    /// How many further calls try to delete the files that a merge has replaced.
     calls_to_delete: AtomicU8,
     /// Whether a merge has failed.
     has_failed: AtomicBool,
 }
 
 /// What a table has in files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct InFiles {
     /// Marks of deleted rows.
     marks: u64,
@@ -119,8 +121,8 @@ impl Tables {
     }
 
     /// Merges all files of each table that has much deleted in them, if `has_room` says that there
-    /// is room for so many bytes. Takes about as long as it takes to read and write them. Their space
-    /// comes back at the next calls. There must be a commit before each call.
+    /// is room for so many bytes. Takes about as long as it takes to read and write them. Their
+    /// space comes back at the next calls. There must be a commit before each call.
     ///
     /// If files of a table cannot be merged, the table is left as it is, and none is merged until the
     /// next start.
@@ -182,12 +184,7 @@ impl Tables {
     }
 }
 
-fn is_worth_merging(
-    space: Space,
-    keyspace: &Keyspace,
-    left: &mut MutexGuard<'_, BTreeMap<Space, u64>>,
-    unwritten: u64,
-) -> bool {
+fn is_worth_merging(space: Space, keyspace: &Keyspace, left: &mut BTreeMap<Space, u64>, unwritten: u64) -> bool {
     let in_files = InFiles::of(keyspace).and_marks(unwritten);
     keyspace.tree.l0_run_count() <= RUNS_MAX && in_files.is_worth_merging(left.entry(space).or_default())
 }

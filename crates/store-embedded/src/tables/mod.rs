@@ -385,8 +385,8 @@ impl Tables {
     }
 
     /// Counts the coming hours that are not counted yet, and then those that were counted in part
-    /// and have to be counted again. At the deadline it ends; the next call continues. No entry is for
-    /// a time before `first`: a count does not read past the marks of those that were deleted.
+    /// and have to be counted again. At the deadline it ends; the next call continues. No entry is
+    /// for a time before `first`: a count does not read past the marks of those that were deleted.
     pub(crate) fn count_expiring(&self, now: UnixMillis, first: UnixMillis, deadline: Deadline) -> StoreResult<()> {
         let first_hour = hour_of(now);
         self.forecast.forget_before(first_hour);

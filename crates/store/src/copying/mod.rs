@@ -54,8 +54,8 @@ const EARLIER_MARKS: &[u8] = b"low water";
 /// Partitions that are copied at the same time, and batches of small ones.
 const AT_ONCE: usize = 8;
 
-/// Partitions of a batch: one call reads their first pages. A call for each takes most of the time of a
-/// copy from a running server, where most partitions have one small row.
+/// Partitions of a batch: one call reads their first pages. A call for each takes most of the time
+/// of a copy from a running server, where most partitions have one small row.
 const BATCH: usize = 32;
 
 /// Partitions of one page of a walk.
@@ -339,8 +339,8 @@ impl Copier {
         Ok(future::try_join_all(copied).await?.into_iter().sum())
     }
 
-    /// Waits for the turn of a partition that is not in memory yet. Of these at most [`AT_ONCE`] are
-    /// read at the same time, over all batches.
+    /// Waits for the turn of a partition that is not in memory yet. Of these at most [`AT_ONCE`]
+    /// are read at the same time, over all batches.
     async fn turn(&self, pairs: &Pairs<'_>) -> Option<SemaphorePermit<'_>> {
         match pairs.are_read() {
             true => None,

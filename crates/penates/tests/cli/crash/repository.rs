@@ -26,8 +26,8 @@ use crate::harness::*;
 
 /// The default number of rounds.
 const ROUNDS: u64 = 6;
-/// The greatest number of rounds of one store. All versions are kept, so a round reads more than the
-/// one before it.
+/// The greatest number of rounds of one store. All versions are kept, so a round reads more than
+/// the one before it.
 const ROUNDS_OF_STORE: u64 = 100;
 /// The greatest number of additional rounds, until every kind of change was made.
 const MORE_ROUNDS: u64 = 50;
