@@ -123,6 +123,7 @@ pub(crate) fn drop_expired_attributes(
         true => (SHARED_ROUND, interval.max(SHARED_INTERVAL_MIN)),
         false => (ROUND, interval),
     };
+    let round = round.of(interval);
     AbortOnDropHandle::new(tokio::spawn(async move {
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -289,6 +290,14 @@ struct Round {
     time: Duration,
     /// After a step it rests so many times as long as that took. Then others have the disk.
     rest: u32,
+}
+
+impl Round {
+    /// It ends before half of an interval is over. So the walk is at rest for some of each, however
+    /// short they are and however many marks of deleted records it passes over.
+    fn of(self, interval: Duration) -> Self {
+        Self { time: self.time.min(interval / 2), ..self }
+    }
 }
 
 /// The walk over all records that deletes expired attributes.
@@ -523,6 +532,14 @@ mod tests {
         assert_eq!(subject.long().await, [1_u8]);
         subject.round().await;
         assert!(subject.long().await.is_empty());
+    }
+
+    #[test]
+    fn a_walk_is_at_rest_for_half_of_each_interval_at_least() {
+        for (interval_ms, time_ms) in [(3_600_000, 30_000), (60_000, 30_000), (5_000, 2_500), (10, 5)] {
+            let round = ROUND.of(Duration::from_millis(interval_ms));
+            assert_eq!(round.time, Duration::from_millis(time_ms));
+        }
     }
 
     #[tokio::test]

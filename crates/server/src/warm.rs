@@ -238,7 +238,7 @@ mod tests {
 
     use records::Record;
     use store::faults::{Fault, Faults, Kind};
-    use store::{Store, SystemClock};
+    use store::{Lane, Measure, Measured, Store, SystemClock};
     use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
     use super::*;
@@ -295,6 +295,42 @@ mod tests {
         second.run().await;
         second.save().await;
         assert_eq!(read(&folder.path().join(NAME)).unwrap(), [id(7), id(9)], "a short run forgets none");
+    }
+
+    /// How many reads of records by their ids the engine's cache of whole records did not answer.
+    fn missed(store: &EmbeddedStore) -> u64 {
+        let of = [("source", "database".to_owned()), ("lane", Lane::Records.name().to_owned())];
+        let is_it = |measure: &Measure| {
+            measure.family == "penates_embedded_row_reads_total"
+                && of.iter().all(|label| measure.labels.contains(label))
+        };
+        match store.measures().into_iter().find(is_it).unwrap().value {
+            Measured::Counter(count) => count,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn after_a_restart_the_hottest_records_are_in_memory_before_a_client_asks_for_them() {
+        let (folder, store, records) = with_records(20).await;
+        let first = warming(Warm::Hottest, PATIENCE, &folder, &records);
+        first.run().await;
+        records.read_many(within(), &[id(7), id(9)]).await.unwrap();
+        first.save().await;
+        store.close().await.unwrap();
+        drop((store, records, first));
+        let store = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+        let records = Arc::new(Records::new(store.clone(), Arc::new(SystemClock)).remembering());
+        let before = missed(&store);
+        warming(Warm::Hottest, PATIENCE, &folder, &records).run().await;
+        let warm = missed(&store);
+        assert_eq!(warm, before + 2, "it reads those two");
+        for number in [7, 9] {
+            assert!(records.read(within(), &id(number)).await.unwrap().is_some());
+        }
+        assert_eq!(missed(&store), warm);
+        assert!(records.read(within(), &id(8)).await.unwrap().is_some());
+        assert_eq!(missed(&store), warm + 1, "it was not read before");
     }
 
     #[test]

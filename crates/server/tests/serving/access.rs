@@ -4,8 +4,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::{Method, StatusCode};
 use server::config::Access;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
+use tokio::net::TcpStream;
 
-use crate::support::{Server, VOLUME, on_free_ports, open_store};
+use crate::support::{Server, VOLUME, on_free_ports, open_store, soon};
 
 fn bearer(token: &str) -> String {
     format!("Bearer {token}")
@@ -78,6 +80,83 @@ async fn changing_needs_a_valid_token() {
     let answer = server.ask(Method::DELETE, &path, &[("authorization", &bearer(&good))]).await;
     assert_eq!(answer.status, StatusCode::NO_CONTENT, "{}", answer.text());
     assert_eq!(server.get(&path).await.status, StatusCode::GONE);
+}
+
+/// Sends a command of the Redis protocol, and returns the first line of the answer.
+async fn command(client: &mut BufStream<TcpStream>, line: &str) -> String {
+    client.write_all(format!("{line}\r\n").as_bytes()).await.unwrap();
+    client.flush().await.unwrap();
+    let mut answer = String::new();
+    soon("an answer", client.read_line(&mut answer)).await.unwrap();
+    answer.trim_end().to_owned()
+}
+
+#[tokio::test]
+async fn the_scopes_of_a_token_are_its_rights_over_records_by_both_doors() {
+    let (server, _folder) = Server::start(|config| {
+        (config.auth.read, config.auth.write) = (Access::Token, Access::Token);
+        config.records.listen = Some("127.0.0.1:0".parse().unwrap());
+    })
+    .await;
+    let json = [("content-type", "application/json")];
+    let lines = [("content-type", "application/x-ndjson")];
+    for (name, scopes, may_read, may_write) in [
+        ("a", "write", true, true),
+        ("b", "read", true, false),
+        ("c", "metrics", false, false),
+        ("d", "read write rest:/a", false, false),
+    ] {
+        let token = server.token_for(name, scopes).await;
+        let mut client = BufStream::new(TcpStream::connect(server.addresses.records.unwrap()).await.unwrap());
+        let sent = async |method, path, headers: &[_], body| server.send(&token, method, path, headers, body).await;
+        for (method, path, headers, body, is_allowed) in [
+            (Method::PUT, "/records/r", &json, r#"{"a": "1"}"#, may_write),
+            (Method::PATCH, "/records/r", &json, r#"{"a": "2"}"#, may_write),
+            (Method::POST, "/records:batchWrite", &lines, r#"{"id": "r", "attributes": {"a": "3"}}"#, may_write),
+            (Method::GET, "/records/r", &json, "", may_read),
+            (Method::POST, "/records:batchGet", &lines, r#"{"id": "r"}"#, may_read),
+        ] {
+            let answer = sent(method.clone(), path, headers, body).await;
+            let what = format!("{scopes}: {method} {path}: {} {}", answer.status, answer.text());
+            assert_eq!(answer.status.is_success(), is_allowed, "{what}");
+            assert!(is_allowed || answer.status == StatusCode::FORBIDDEN, "{what}");
+        }
+        assert_eq!(command(&mut client, &format!("AUTH {token}")).await, "+OK");
+        for (line, expected, is_allowed) in [("EXISTS r", ":1", may_read), ("HSET r b 1", ":", may_write)] {
+            let answer = command(&mut client, line).await;
+            let expected = if is_allowed { expected } else { "-NOPERM" };
+            assert!(answer.starts_with(expected), "{scopes}: {line}: {answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_token_does_not_count_any_more_on_open_connections_to_the_records() {
+    let (server, _folder) = Server::start(|config| {
+        config.auth.read = Access::Token;
+        config.records.listen = Some("127.0.0.1:0".parse().unwrap());
+    })
+    .await;
+    let token = server.token("bidder").await;
+    let mut client = BufStream::new(TcpStream::connect(server.addresses.records.unwrap()).await.unwrap());
+    for (line, answer) in [(&*format!("AUTH {token}"), "+OK"), ("SET r 1", "+OK"), ("MULTI", "+OK")] {
+        assert_eq!(command(&mut client, line).await, answer, "{line}");
+    }
+    assert_eq!(command(&mut client, "SET r 2").await, "+QUEUED");
+    assert_eq!(server.admin(Method::DELETE, "/admin/tokens/bidder").await.status, StatusCode::OK);
+    let refused = command(&mut client, "EXEC").await;
+    assert!(refused.starts_with("-NOPERM") || refused.starts_with("-EXECABORT"), "{refused}");
+    for line in ["GET r", "SET r 3", "EXISTS r"] {
+        let answer = command(&mut client, line).await;
+        assert!(answer.starts_with("-NOPERM"), "{line}: {answer}");
+    }
+    let again = server.token("another").await;
+    assert_eq!(command(&mut client, &format!("AUTH {again}")).await, "+OK");
+    assert_eq!(
+        (command(&mut client, "STRLEN r").await, command(&mut client, "EXISTS r").await),
+        (":1".into(), ":1".into())
+    );
+    assert_eq!(command(&mut client, "INCRBY r 0").await, ":1", "what was queued is not done");
 }
 
 #[tokio::test]
