@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -373,6 +376,51 @@ fn a_worker_and_monitors_that_were_started_by_hand_serve_several_runs() {
             assert_eq!(record["beside"]["monitors"][0]["processes"][0]["pid"].to_string(), pid, "{record}");
         }
     }
+}
+
+/// A server that answers all requests. Returns its address, and what reports the first request for `/load`.
+fn server_that_reports_the_load() -> (String, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (report, reported) = mpsc::channel();
+    thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            let mut request = String::new();
+            // Up to the empty line behind the header fields.
+            let mut lines = BufReader::new(client.try_clone().unwrap());
+            while lines.read_line(&mut request).is_ok_and(|bytes| bytes > 2) {}
+            let _ = client.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
+            if request.starts_with("GET /load") {
+                let _ = report.send(());
+            }
+        }
+    });
+    (address, reported)
+}
+
+#[test]
+fn a_run_whose_worker_is_killed_in_the_load_is_void_and_not_smaller() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    fs::write(here.join("token"), "only for this test\n").unwrap();
+    fs::write(here.join("own.toml"), "[[steps]]\nname = \"get\"\npath = \"/load\"\n").unwrap();
+    let plan = "name = \"killed-worker\"\nscenarios = [{ scenario = \"own.toml\" }]\n\
+                load = { shape = \"constant\", rate = 20, duration = \"600s\" }\n";
+    fs::write(here.join("plan.toml"), plan).unwrap();
+    let [stays, mut dies] = [(); 2].map(|()| Listening::start(here, &["worker"]));
+    let workers = [&stays.address, &dies.address].map(String::clone);
+    let (url, load) = server_that_reports_the_load();
+    let killed = thread::spawn(move || {
+        load.recv_timeout(Duration::from_secs(120)).unwrap();
+        dies.process.kill().unwrap();
+    });
+    let run = ["run", "plan.toml", "--url", &url, "--who", "a test", "--untraceable", "--busy", "--json"];
+    let by_hand = ["--worker", &workers[0], "--worker", &workers[1], "--token-file", "token"];
+    let shown = testbed(here, &[&run[..], &by_hand[..]].concat()).ends_with(code_of("void")).json();
+    killed.join().unwrap();
+    assert_eq!(shown["judgement"]["verdict"], "void");
+    let reasons = shown["judgement"]["reasons"].as_array().unwrap();
+    assert!(reasons.iter().any(|reason| reason.as_str().unwrap().starts_with("worker 1: ")), "{reasons:?}");
 }
 
 #[test]

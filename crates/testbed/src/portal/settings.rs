@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::Regex;
 
 use crate::beside::Beside;
-use crate::record::{CandidateRecord, Machine, Program, RunRecord};
+use crate::record::{CandidateRecord, Machine, Program, RunRecord, WorkerRecord};
 
 /// Names and values, in the order in which they are shown.
 pub(super) type Settings = Vec<(String, String)>;
@@ -34,6 +34,7 @@ pub(super) fn settings(record: &RunRecord, plan_toml: &str) -> Settings {
     all.extend(made_beside(&record.beside));
     all.push(("workers".to_owned(), record.workers.len().to_string()));
     all.extend(program("testbed", &record.testbed));
+    all.extend(other_programs(&record.testbed, &record.workers));
     for (number, machine) in record.machines.iter().enumerate() {
         all.extend(machine_settings(number + 1, machine));
     }
@@ -65,6 +66,12 @@ fn program(who: &str, program: &Program) -> Settings {
     all
 }
 
+/// The programs of workers that are not that of the testbed: they may make another load.
+fn other_programs(testbed: &Program, workers: &[WorkerRecord]) -> Settings {
+    let others = workers.iter().filter(|worker| worker.program != *testbed);
+    others.flat_map(|worker| program(&format!("worker {}", worker.number), &worker.program)).collect()
+}
+
 fn machine_settings(number: usize, machine: &Machine) -> Settings {
     let known = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "not known".to_owned());
     let limits: Vec<_> = machine.limits.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -78,6 +85,7 @@ fn machine_settings(number: usize, machine: &Machine) -> Settings {
         ("kernel", known(&machine.kernel)),
         ("clock source", known(&machine.clock_source)),
         ("limits", limits.join("\n")),
+        ("container", machine.is_container.map_or("not known", |it| if it { "yes" } else { "no" }).to_owned()),
     ]
     .map(|(what, value)| (format!("machine {number}: {what}"), value))
     .to_vec()
@@ -196,6 +204,19 @@ mod tests {
         assert_eq!(of(20), [("fill".to_owned(), "20 units of ingest".to_owned())]);
         assert_ne!(of(20), of(7));
         assert!(made_beside(&Beside::default()).is_empty());
+    }
+
+    #[test]
+    fn runs_with_another_program_of_a_worker_or_in_a_container_are_no_repetitions() {
+        let program = |commit: &str| Program { commit: Some(commit.to_owned()), ..Program::default() };
+        let worker = |number, commit| WorkerRecord { number, program: program(commit), ..WorkerRecord::default() };
+        let others = |commit| other_programs(&program("first"), &[worker(0, "first"), worker(1, commit)]);
+        assert_eq!(others("first"), []);
+        assert!(others("second").contains(&("worker 1: commit".to_owned(), "second".to_owned())));
+
+        let machine = |is_container| machine_settings(1, &Machine { is_container, ..Machine::default() });
+        assert_ne!(machine(Some(true)), machine(Some(false)));
+        assert_ne!(machine(Some(true)), machine(None));
     }
 
     #[test]

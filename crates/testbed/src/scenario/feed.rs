@@ -322,6 +322,26 @@ mod tests {
     }
 
     #[test]
+    fn feeds_in_random_order_draw_all_that_a_file_has_and_keep_rows_together() {
+        let files =
+            Files::of([("a.csv", "id,title\n1,Sea\n2,Land\n"), ("a.ndjson", "{\"n\":1,\"t\":\"x\"}\n{\"n\":2}\n")]);
+        let sources = [
+            (Source::Csv { file: "a.csv".to_owned(), order: Order::Random }, [["1", "Sea"], ["2", "Land"]]),
+            (Source::Ndjson { file: "a.ndjson".to_owned(), order: Order::Random }, [["1", "x"], ["2", ""]]),
+        ];
+        for (source, rows) in sources {
+            let drawn = drawn(source, &files, 100);
+            for row in rows {
+                // Half of a hundred, within six standard deviations.
+                let count = drawn.iter().filter(|drawn| **drawn == row).count();
+                assert!((20..=80).contains(&count), "{row:?}: {count}");
+            }
+            assert!(drawn.iter().all(|drawn| rows.iter().any(|row| drawn == row)));
+            assert!(drawn.windows(2).any(|pair| pair[0] == pair[1]), "they do not take turns");
+        }
+    }
+
+    #[test]
     fn random_bodies_have_their_digests() {
         let drawn = drawn(Source::Bytes { count: 3 }, &Files::default(), 2);
         assert_eq!((drawn[0][0].as_str(), drawn[0][1].len()), ("3", 64));

@@ -271,6 +271,29 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_saved_from_its_place_in_a_json_answer() {
+        let saved = |pointer: &str, body: &'static str| {
+            let text = format!(
+                "[[steps]]\nname = \"a\"\npath = \"/\"\nsave = {{ x = {{ json = \"{pointer}\" }} }}\n\
+                 [[steps]]\nname = \"b\"\npath = \"/${{x}}\"\n"
+            );
+            let scenario = Scenario::new(ScenarioSpec::parse("test", &text).unwrap(), &Files::default()).unwrap();
+            let mut values = scenario.draw(0, 0, 1, 0);
+            let head = Head::Http(StatusCode::OK, HeaderMap::new());
+            let answer = Answer { head, body: body.into(), body_bytes: body.len() as u64 };
+            values.take(&scenario.steps[0], &answer)?;
+            let Outgoing::Http(request) = values.request(&scenario.steps[1]) else { panic!("it is a command") };
+            Ok::<_, String>(request.path.into_owned())
+        };
+        // RFC 6901: `~1` is a slash in a name, and a number is a place in a list.
+        let body = r#"{"ids": ["one", {"a/b": 2}]}"#;
+        assert_eq!(saved("/ids/0", body).unwrap(), "/one");
+        assert_eq!(saved("/ids/1/a~1b", body).unwrap(), "/2");
+        assert!(saved("/ids/2", body).is_err());
+        assert!(saved("/ids/0", "{\"ids\": [").is_err());
+    }
+
+    #[test]
     fn a_method_that_is_a_value_is_sent_as_it_is() {
         let text = r#"
             feeds = [{ name = "verb", kind = "choice", values = ["PATCH"] }]

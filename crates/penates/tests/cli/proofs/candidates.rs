@@ -65,7 +65,9 @@ fn few(candidate: &str) -> String {
 fn scenarios_of(candidate: &str) -> &'static [&'static str] {
     match candidate {
         "nginx" => &["get", "large-file", "bulk"],
-        "null-redis" | "penates-records" | "redis" | "redis-everysec" => &["records-fill"],
+        "null-redis" | "penates-records" | "penates-records-cassandra" | "redis" | "redis-everysec" => {
+            &["records-fill"]
+        }
         "fedora" => &["read", "patch", "memento", "transaction", "without-transaction", "large-binary"],
         "community-solid-server" => &["ingest", "without-transaction", "large-binary"],
         _ => &["ingest"],

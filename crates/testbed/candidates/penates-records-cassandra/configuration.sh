@@ -1,0 +1,1 @@
+../penates-cassandra/configuration.sh

@@ -1,0 +1,1 @@
+../penates-cassandra/start.sh
