@@ -293,8 +293,8 @@ struct Round {
 }
 
 impl Round {
-    /// It ends before half of an interval is over. So the walk is at rest for some of each, however
-    /// short they are and however many marks of deleted records it passes over.
+    /// It begins no step in the second half of an interval. So the walk is at rest for some of each,
+    /// however short they are.
     fn of(self, interval: Duration) -> Self {
         Self { time: self.time.min(interval / 2), ..self }
     }
@@ -348,13 +348,17 @@ impl AttributeWalk {
         let (mut read_bytes, mut written_bytes) = (0, 0);
         loop {
             let begun = Instant::now();
-            match records.drop_expired(Deadline::within(STEP_MAX), self.from.clone(), round.step).await {
+            let dropped = records.drop_expired(Deadline::within(STEP_MAX), self.from.clone(), round.step).await;
+            // Also behind the last record and after a failure: the step may have passed over very many
+            // marks of deleted records.
+            let rest = begun.elapsed() * round.rest;
+            match dropped {
                 Ok(dropped) => {
                     counter!(telemetry::ATTRIBUTES_RECLAIMED).increment(dropped.freed_bytes);
                     self.from = dropped.next;
                     if let Some(error) = &dropped.stopped_by {
                         self.stopped(error);
-                        return Duration::ZERO;
+                        return rest;
                     }
                     read_bytes += dropped.read_bytes;
                     written_bytes += dropped.written_bytes;
@@ -365,14 +369,13 @@ impl AttributeWalk {
                         self.from = None;
                     }
                     self.stopped(&error);
-                    return Duration::ZERO;
+                    return rest;
                 }
             }
             if self.from.is_none() {
                 self.has_warned = false;
-                return Duration::ZERO;
+                return rest;
             }
-            let rest = begun.elapsed() * round.rest;
             let is_enough = read_bytes >= round.read_bytes || written_bytes >= round.written_bytes;
             if is_enough || Instant::now() + rest >= ends_at {
                 return rest;
@@ -535,10 +538,27 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_is_at_rest_for_half_of_each_interval_at_least() {
+    fn a_walk_begins_no_step_in_the_second_half_of_an_interval() {
         for (interval_ms, time_ms) in [(3_600_000, 30_000), (60_000, 30_000), (5_000, 2_500), (10, 5)] {
             let round = ROUND.of(Duration::from_millis(interval_ms));
             assert_eq!(round.time, Duration::from_millis(time_ms));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_walk_rests_behind_a_slow_step_also_if_that_was_the_last_one_or_failed() {
+        let mut subject = Subject::new().await;
+        let round = Round { step: (100, usize::MAX), rest: 9, ..STEP };
+        // From now on nothing is left to write.
+        subject.walk.round(&subject.records, &round).await;
+        assert!(subject.long().await.is_empty());
+        tokio::time::pause();
+        // The second read takes longer than a step may.
+        for read in [STEP_MAX / 2, 2 * STEP_MAX] {
+            subject.store.next(Kind::Read, Fault::Delay(read));
+            let rest = subject.walk.round(&subject.records, &round).await;
+            assert!(rest >= 9 * read.min(STEP_MAX), "{rest:?}");
+            assert_eq!(subject.walk.from, None);
         }
     }
 

@@ -88,7 +88,7 @@ fn each_event_of_a_shipped_plan_is_a_command_of_the_candidates_that_the_plan_nam
     }
     for name in ["growth", "node-added"] {
         let plan = Plan::parse(plans::text(name).unwrap()).unwrap();
-        assert_eq!(candidates_of(&plan).len(), 4, "{name}: all candidates with Cassandra");
+        assert_eq!(candidates_of(&plan).len(), 4, "{name}: all candidates with Cassandra over HTTP");
     }
 }
 
