@@ -8,7 +8,7 @@
 //! | `summary.json` | [`Outcome`] |
 //! | `seconds.csv` | [`Second`] in each line |
 //! | `latencies.hlog` | response times by second and step, as HdrHistogram log (V2) |
-//! | `times.hlog` | response, service, first byte and lateness of all requests, in the same form |
+//! | `times.hlog` | response, service, first byte and lateness of all requests and of each step, in the same form |
 //! | `events/worker-NNN.csv.gz` | a line for each request |
 //! | `monitor/NAME.csv` | what a monitor has sampled |
 //! | `marks.csv` | [`Marked`] in each line: flushes, compactions, pauses, events of the plan |
@@ -51,13 +51,13 @@ pub struct Outcome {
     /// What the candidate printed around the first error, if the load was not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogExcerpt>,
-    /// What the logs that monitors on other machines followed say around it.
+    /// What further logs of the candidate say around it, and logs that monitors on other machines followed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs_elsewhere: Vec<LogExcerpt>,
 }
 
 impl Outcome {
-    /// What was printed around the first error: by the candidate that the testbed started, and on other machines.
+    /// What was logged around the first error: by the candidate that the testbed started, and on other machines.
     pub fn logs(&self) -> impl Iterator<Item = &LogExcerpt> {
         self.log.iter().chain(&self.logs_elsewhere)
     }

@@ -76,7 +76,6 @@ fn of(samples: &Samples, machine: &Machine) -> Vec<Saturation> {
     let memory = machine.memory_bytes.map(|bytes| bytes as f64);
     let resources = [
         ("cpu", Some(FULL), "the processors of the machine"),
-        ("server.cpu", Some(FULL * processors), "all processors, by the candidate alone"),
         ("cpu_steal", Some(0.2), "the host of the machine, which took processors away"),
         ("memory_used_bytes", memory.map(|bytes| FULL * bytes), "memory"),
         ("pressure_memory", Some(WAITING), "memory, for which work waited"),
@@ -89,7 +88,28 @@ fn of(samples: &Samples, machine: &Machine) -> Vec<Saturation> {
         Some(Saturation { from_s: Some(from_s), what: what.to_owned(), machine: None })
     };
     let resources = resources.into_iter().filter_map(of_resource);
-    resources.chain(groups(samples)).chain(single_threads(samples, processors)).collect()
+    resources
+        .chain(candidate(samples, processors))
+        .chain(groups(samples))
+        .chain(single_threads(samples, processors))
+        .collect()
+}
+
+/// All processors, if the watched processes use them together.
+fn candidate(samples: &Samples, processors: f64) -> Option<Saturation> {
+    let columns: Vec<_> = processes(samples).filter_map(|name| place(samples, &format!("{name}.cpu"))).collect();
+    let is_full = |values: &[Option<f64>]| {
+        let used: f64 = columns.iter().filter_map(|column| values[*column]).sum();
+        used >= FULL * processors
+    };
+    let (from_s, what) = (first(samples, is_full)?, "all processors, by the candidate alone".to_owned());
+    Some(Saturation { from_s: Some(from_s), what, machine: None })
+}
+
+/// The names of the watched processes.
+fn processes(samples: &Samples) -> impl Iterator<Item = &str> {
+    let names = samples.columns.iter().filter_map(|column| column.strip_suffix(".threads"));
+    names.filter(|name| !name.starts_with("metrics."))
 }
 
 /// The control groups, such as containers, that are at a limit of their own.
@@ -106,6 +126,8 @@ fn groups(samples: &Samples) -> impl Iterator<Item = Saturation> {
                 };
                 ("the limit of memory", first(samples, is_full)?)
             }
+            "pressure_memory" => ("memory, for which work waited,", first_above(samples, column, WAITING)?),
+            "pressure_io" => ("the disk, for which work waited,", first_above(samples, column, WAITING)?),
             _ => return None,
         };
         let what = format!("{what} of the control group {group}");
@@ -115,9 +137,7 @@ fn groups(samples: &Samples) -> impl Iterator<Item = Saturation> {
 
 /// The watched processes that use one processor and never more, while others are idle.
 fn single_threads(samples: &Samples, processors: f64) -> impl Iterator<Item = Saturation> {
-    let processes = samples.columns.iter().filter_map(|column| column.strip_suffix(".threads"));
-    let processes = processes.filter(|name| !name.starts_with("metrics."));
-    processes.filter_map(move |name| {
+    processes(samples).filter_map(move |name| {
         let column = format!("{name}.cpu");
         let (of_process, of_machine) = (place(samples, &column)?, place(samples, "cpu")?);
         let is_full = |values: &[Option<f64>]| {
@@ -153,10 +173,15 @@ mod tests {
     use super::*;
 
     fn samples(cpu: &[f64], disk: &[f64]) -> Samples {
-        let row = |(second, (cpu, disk)): (usize, (&f64, &f64))| (second as f64, vec![Some(*cpu), Some(*disk)]);
+        // Two processes use what the first column says, together.
+        let row = |(second, (cpu, disk)): (usize, (&f64, &f64))| {
+            (second as f64, vec![Some(cpu / 2.0), Some(cpu / 2.0), Some(*disk), Some(3.0), Some(4.0)])
+        };
         Samples {
             name: "candidate".to_owned(),
-            columns: ["server.cpu", "disk_busy"].map(str::to_owned).to_vec(),
+            columns: ["server.cpu", "worker.cpu", "disk_busy", "server.threads", "worker.threads"]
+                .map(str::to_owned)
+                .to_vec(),
             rows: cpu.iter().zip(disk).enumerate().map(row).collect(),
         }
     }
@@ -215,6 +240,19 @@ mod tests {
         assert_eq!(sentences(&both), wanted);
         // A short burst is nothing.
         assert_eq!(found(&[0.0, 0.5, 0.5, 0.01, 0.0], &[50.0; 5]), []);
+    }
+
+    #[test]
+    fn a_control_group_whose_work_waits_for_the_disk_is_named() {
+        let samples = Samples {
+            name: "candidate".to_owned(),
+            columns: vec!["container.pressure_io".to_owned(), "container.pressure_memory".to_owned()],
+            rows: (0..5).map(|second| (f64::from(second), vec![Some(0.6), Some(0.4)])).collect(),
+        };
+        let found = find(&[(&samples, &Machine { processors: 4, ..Machine::default() })], false);
+        let wanted = "Saturated first: the disk, for which work waited, of the control group container, \
+            from second 0 on.";
+        assert_eq!(sentences(&found), [wanted]);
     }
 
     #[test]

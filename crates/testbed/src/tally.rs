@@ -46,8 +46,9 @@ pub struct Measured {
     pub response_us: Histogram<u64>,
     /// The same without the lateness of the generator.
     pub punctual: Punctual,
-    /// Their other times in microseconds, and the lateness of all requests, by names of these kinds.
-    pub further_us: Vec<(&'static str, Histogram<u64>)>,
+    /// Their other times in microseconds, and the lateness of all requests, by names of these kinds; then all
+    /// times of each step, as `scenario/step:kind`.
+    pub further_us: Vec<(String, Histogram<u64>)>,
     /// When the first request ended that was not done, in microseconds since the start instant.
     pub first_error_us: Option<i64>,
 }
@@ -198,6 +199,12 @@ impl Counts {
                 event.first_byte_us.iter().for_each(|at_us| record(&mut self.first_byte, at_us - sent_us));
             }
         }
+    }
+
+    /// The times by their kinds, the response times first.
+    fn kinds(&self) -> [(&'static str, &Histogram<u64>); 4] {
+        let Self { response, service, first_byte, lateness, .. } = self;
+        [("response", response), ("service", service), ("first-byte", first_byte), ("lateness", lateness)]
     }
 
     fn finish(self) -> Tally {
@@ -451,15 +458,19 @@ impl<'a> Counting<'a> {
         let second = self.seconds.entry(now).or_insert_with(|| Second { at_s: now, ..Second::default() });
         (second.p50_ms, second.p90_ms) = (of_all.p50_ms, of_all.p90_ms);
         (second.p99_ms, second.max_ms) = (of_all.p99_ms, of_all.max_ms);
-        // A tag of the log has neither commas nor spaces.
-        let tag = |step| name_of(self.names, step).replace([',', ' ', '\r', '\n'], "_");
-        steps.into_iter().map(|(step, histogram)| (tag(step), histogram)).collect()
+        steps.into_iter().map(|(step, histogram)| (tag_of(self.names, step), histogram)).collect()
     }
 
     fn finish(mut self, users: &[(i64, u64)]) -> Measured {
         self.add_users(users);
         let mut errors: Vec<_> = std::mem::take(&mut self.errors).into_values().collect();
         errors.sort_by_key(|error| error.first_at_us);
+        let of_all = self.all.kinds().into_iter().skip(1).map(|(kind, times)| (kind.to_owned(), times.clone()));
+        let of_step = |(step, counts): (&(usize, usize), &Counts)| {
+            let tag = tag_of(self.names, *step);
+            counts.kinds().map(|(kind, times)| (format!("{tag}:{kind}"), times.clone()))
+        };
+        let further_us = of_all.chain(self.steps.iter().flat_map(of_step)).collect();
         let steps = std::mem::take(&mut self.steps).into_iter().map(|((scenario, step), counts)| {
             let (name, steps) = &self.names[scenario];
             let response_us = counts.response.clone();
@@ -470,10 +481,7 @@ impl<'a> Counting<'a> {
         let medians = self.quarter_times.iter();
         let medians = medians.map(|(step, quarters)| (name_of(self.names, *step), quarters.each_ref().map(median)));
         let step_medians_ms = medians.collect();
-        let Counts { response, service, first_byte, lateness, .. } = &self.all;
-        let further = [("service", service), ("first-byte", first_byte), ("lateness", lateness)];
-        let further_us = further.into_iter().map(|(kind, histogram)| (kind, histogram.clone())).collect();
-        let response_us = response.clone();
+        let response_us = self.all.response.clone();
         Measured {
             summary: Summary {
                 duration_s: self.window.duration.as_secs_f64(),
@@ -516,6 +524,11 @@ fn name_of(names: &StepNames, (scenario, step): (usize, usize)) -> String {
     let of = names.get(scenario);
     let name = of.and_then(|(_, steps)| steps.get(step)).map_or("", String::as_str);
     format!("{}/{name}", of.map_or("", |(name, _)| name))
+}
+
+/// The same as a tag of a log, which has neither commas nor spaces.
+fn tag_of(names: &StepNames, step: (usize, usize)) -> String {
+    name_of(names, step).replace([',', ' ', '\r', '\n'], "_")
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -26,7 +27,8 @@ pub struct LogExcerpt {
     pub at_s: f64,
     /// Lines of its log from before and after that instant, as far as a second says it. At most 20.
     pub lines: Vec<String>,
-    /// The machine and the file of a log that a monitor on another machine follows.
+    /// The file of a further log of the candidate, with its machine if a monitor on another one follows it;
+    /// `None`: the candidate printed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
@@ -34,8 +36,36 @@ pub struct LogExcerpt {
 /// How long a log was, when it had grown: seconds since the start instant, bytes.
 pub(crate) type Lengths = Vec<(f64, u64)>;
 
-/// Notes once a second how long a log is, until `is_over` becomes true.
-pub(crate) async fn lengths(log: &Path, start: Instant, mut is_over: watch::Receiver<bool>) -> Lengths {
+/// A log of a candidate on this machine.
+pub(crate) struct Log {
+    /// That of [`LogExcerpt`].
+    pub source: Option<String>,
+    pub path: PathBuf,
+    pub lengths: Lengths,
+}
+
+impl Log {
+    /// What it says around an instant; `None`: it is not there, or cannot be read.
+    pub fn around(&self, at_s: f64) -> Option<LogExcerpt> {
+        let excerpt = LogExcerpt::around(&File::open(&self.path).ok()?, &self.lengths, at_s).ok()?;
+        Some(LogExcerpt { source: self.source.clone(), ..excerpt })
+    }
+}
+
+/// Notes once a second how long logs are, until `is_over` becomes true.
+pub(crate) async fn note_lengths(
+    logs: impl Iterator<Item = Log>,
+    start: Instant,
+    is_over: &watch::Receiver<bool>,
+) -> Vec<Log> {
+    let noted = logs.map(|log| async {
+        let lengths = lengths(&log.path, start, is_over.clone()).await;
+        Log { lengths, ..log }
+    });
+    join_all(noted).await
+}
+
+async fn lengths(log: &Path, start: Instant, mut is_over: watch::Receiver<bool>) -> Lengths {
     let mut lengths = Lengths::new();
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -130,6 +160,24 @@ mod tests {
         assert_eq!(around(1.5), of(90..110), "nothing was printed before the last second");
         assert_eq!(around(9.0), of(990..1_000), "it ends there");
         assert_eq!(around(-9.0), of(0..20));
+    }
+
+    #[tokio::test]
+    async fn a_log_that_is_not_there_yet_is_noted_and_one_that_never_is_says_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (tell, is_over) = watch::channel(false);
+        let log =
+            |name: &str| Log { source: Some(name.to_owned()), path: folder.path().join(name), lengths: Lengths::new() };
+        let start = Instant::now();
+        let made = async {
+            std::fs::write(folder.path().join("later.log"), "one\ntwo\n").unwrap();
+            tell.send_replace(true);
+        };
+        let logs = ["later.log", "never.log"].map(log).into_iter();
+        let (logs, ()) = tokio::join!(note_lengths(logs, start, &is_over), made);
+        let later = logs[0].around(0.0).unwrap();
+        assert_eq!((later.source.as_deref(), later.lines), (Some("later.log"), vec!["one".into(), "two".into()]));
+        assert_eq!(logs[1].around(0.0), None);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use events::{EventRecord, PlannedEvent};
 pub use fill::{Fill, FillRecord};
 pub use follow::Follower;
 pub use log::LogExcerpt;
-pub(crate) use log::{Lengths, lengths};
+pub(crate) use log::{Lengths, Log, note_lengths};
 pub use marks::MarkSpec;
 pub(crate) use tail::{Kept, LOG_BYTES_MAX, Tail, keep};
 pub use tail::{LOGS_MAX, check_log};

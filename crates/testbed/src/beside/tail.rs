@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::growing::{self, Growing};
 use super::log::{Lengths, LogExcerpt, seconds_since};
 
-/// The most logs of a monitor.
+/// The most logs of a monitor, and the most further ones of a candidate.
 pub const LOGS_MAX: usize = 16;
 /// The most bytes of a log that are kept: the first ones, because the first error is looked for.
 pub(crate) const LOG_BYTES_MAX: u64 = 16 << 20;

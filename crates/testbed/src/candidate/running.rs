@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use super::command::{self, Lifeline, Places, command_error, guarded, output};
 use super::look::{Seen, look, look_for_version};
 use super::{Candidate, CandidateError, CandidateSpec, FolderSpec, Versions};
+use crate::beside::{Lengths, Log};
 use crate::machine::sha256_of_file;
 use crate::monitor::Groups;
 use crate::plan::PlanError;
@@ -208,6 +209,17 @@ impl RunningCandidate {
     /// Its log.
     pub fn log(&self) -> &Path {
         &self.log
+    }
+
+    /// Its logs: what its processes print, and further ones, which may not be there.
+    pub(crate) fn logs(&self) -> impl Iterator<Item = Log> {
+        let further = self.spec.logs.iter().map(|log| {
+            let path = PathBuf::from(self.places.fill(log));
+            // The folder of its data is often another one in each run.
+            let name = path.strip_prefix(&self.places.data).unwrap_or(&path).display().to_string();
+            Log { source: Some(name), path, lengths: Lengths::new() }
+        });
+        std::iter::once(Log { source: None, path: self.log.clone(), lengths: Lengths::new() }).chain(further)
     }
 
     /// Where its metrics are.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::CandidateError;
 use super::command::PLACES;
+use crate::beside::LOGS_MAX;
 use crate::beside::marks::{self, MarkSpec};
 use crate::plan::{from_toml, invalid};
 use crate::reach::Fields;
@@ -96,6 +97,10 @@ pub struct CandidateSpec {
     /// The command that prints the folder of its control group (version 2), which is then watched.
     #[serde(default)]
     pub cgroup: Option<Vec<String>>,
+    /// Further logs than what its processes print, with the same places: of a database behind it, or of a
+    /// server that an event starts. One that is not there is left out.
+    #[serde(default)]
+    pub logs: Vec<String>,
     /// The path, or a whole address, of its metrics in Prometheus's text format.
     #[serde(default)]
     pub metrics: Option<String>,
@@ -125,6 +130,9 @@ impl CandidateSpec {
     pub fn parse(text: &str) -> Result<Self, CandidateError> {
         let spec: Self = from_toml("candidate", text)?;
         marks::check(&spec.marks, spec.metrics.is_some())?;
+        if spec.logs.len() > LOGS_MAX {
+            return Err(invalid("candidate: logs", format!("at most {LOGS_MAX}")).into());
+        }
         if let Some(name) = spec.folders.keys().find(|name| PLACES.contains(&name.as_str())) {
             return Err(invalid("candidate: folders", format!("`${{{name}}}` is a place of every candidate")).into());
         }

@@ -1,5 +1,5 @@
 //! All times of a run as one log of HdrHistogram (V2), in microseconds: a histogram of each kind, over all
-//! requests that count. `latencies.hlog` has the response times of each second.
+//! requests that count, and over those of each step. `latencies.hlog` has the response times of each second.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,13 +17,13 @@ pub fn log(started_at: Timestamp, measured: &Measured) -> Result<Vec<u8>, TallyE
     let failed = |error: &dyn std::fmt::Display| TallyError::Histograms(error.to_string());
     let (mut out, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
     let mut log = IntervalLogWriterBuilder::new()
-        .add_comment("times in microseconds of all requests, by kind")
+        .add_comment("times in microseconds of all requests by kind, and of each step")
         .with_start_time(SystemTime::from(started_at))
         .with_base_time(SystemTime::from(started_at))
         .begin_log_with(&mut out, &mut serializer)
         .map_err(|error| failed(&error))?;
     let duration = Duration::from_secs_f64(measured.summary.duration_s);
-    let further = measured.further_us.iter().map(|(kind, histogram)| (*kind, histogram));
+    let further = measured.further_us.iter().map(|(kind, histogram)| (kind.as_str(), histogram));
     for (kind, histogram) in std::iter::once(("response", &measured.response_us)).chain(further) {
         let written = log.write_histogram(histogram, Duration::ZERO, duration, Tag::new(kind));
         written.map_err(|error| failed(&format!("{error:?}")))?;
@@ -59,9 +59,10 @@ mod tests {
             response_us: histogram(10_000),
             punctual: Punctual { response_us: histogram(0), done_per_s: 0.0, late: 0 },
             further_us: vec![
-                ("service", histogram(9_000)),
-                ("first-byte", histogram(8_000)),
-                ("lateness", histogram(0)),
+                ("service".to_owned(), histogram(9_000)),
+                ("first-byte".to_owned(), histogram(8_000)),
+                ("lateness".to_owned(), histogram(0)),
+                ("ingest/create:service".to_owned(), histogram(5_000)),
             ],
             first_error_us: None,
         };
@@ -73,8 +74,8 @@ mod tests {
                 _ => None,
             })
             .collect();
-        assert_eq!(tags, ["response", "service", "first-byte", "lateness"]);
+        assert_eq!(tags, ["response", "service", "first-byte", "lateness", "ingest/create:service"]);
         let read = latencies::read(log.as_slice()).unwrap();
-        assert_eq!(read.units.iter().map(|(at_s, of)| (*at_s, of.len())).collect::<Vec<_>>(), [(0, 27_000)]);
+        assert_eq!(read.units.iter().map(|(at_s, of)| (*at_s, of.len())).collect::<Vec<_>>(), [(0, 32_000)]);
     }
 }

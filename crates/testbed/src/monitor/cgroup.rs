@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::rate;
+use super::{pressure, rate};
 
 /// A control group to watch.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +23,7 @@ impl CgroupWatch {
 }
 
 /// The names of the columns behind the group's own, in the order of [`values`].
-pub const COLUMNS: [&str; 9] = [
+pub const COLUMNS: [&str; 12] = [
     "cpu",
     "cpu_user",
     "cpu_system",
@@ -33,6 +33,9 @@ pub const COLUMNS: [&str; 9] = [
     "memory_limit_bytes",
     "read_bytes_per_s",
     "written_bytes_per_s",
+    "pressure_cpu",
+    "pressure_memory",
+    "pressure_io",
 ];
 
 /// Version 1 shows no limit of memory as about this many bytes.
@@ -51,6 +54,8 @@ pub struct Counts {
     memory_limit_bytes: Option<u64>,
     /// Bytes read from and written to disks.
     io_bytes: Option<(u64, u64)>,
+    /// How long it waited for resources. Version 1 does not say.
+    waits: pressure::Waits,
 }
 
 impl Counts {
@@ -80,6 +85,7 @@ impl Counts {
             cached_bytes: cached.map(|(inactive, active)| inactive.saturating_add(active)),
             memory_limit_bytes: limit.filter(|bytes| *bytes < NO_LIMIT_BYTES),
             io_bytes: io.or_else(of_first),
+            waits: pressure::of_group(folders),
         }
     }
 }
@@ -106,9 +112,10 @@ fn by(text: &str, kind: &str) -> u64 {
 
 /// The values of [`COLUMNS`]; processor time in processors: 1.5 is one and a half. The memory that is
 /// used is without pages of files.
-pub fn values(before: &Counts, now: &Counts, elapsed_s: f64) -> [Option<f64>; 9] {
+pub fn values(before: &Counts, now: &Counts, elapsed_s: f64) -> [Option<f64>; 12] {
     let processors = |index: usize| rate(before.cpu_us[index]?, now.cpu_us[index]?, elapsed_s).map(|us| us / 1e6);
     let used_bytes = now.memory_bytes.zip(now.cached_bytes).map(|(all, cached)| all.saturating_sub(cached) as f64);
+    let [waits_cpu, waits_memory, waits_io] = pressure::shares(before.waits, now.waits, elapsed_s);
     let io = |part: fn((u64, u64)) -> u64| rate(part(before.io_bytes?), part(now.io_bytes?), elapsed_s);
     [
         processors(0),
@@ -120,6 +127,9 @@ pub fn values(before: &Counts, now: &Counts, elapsed_s: f64) -> [Option<f64>; 9]
         now.memory_limit_bytes.map(|bytes| bytes as f64),
         io(|bytes| bytes.0),
         io(|bytes| bytes.1),
+        waits_cpu,
+        waits_memory,
+        waits_io,
     ]
 }
 
@@ -135,6 +145,9 @@ mod tests {
         write("cpu.stat", "usage_usec 1000000\nuser_usec 700000\nsystem_usec 300000\nnr_periods 0\nthrottled_usec 0\n");
         write("memory.current", "4096\n");
         write("io.stat", "8:0 rbytes=10 wbytes=20 rios=1 wios=1 dbytes=0 dios=0\n259:0 rbytes=1 wbytes=2\n");
+        let waited = |us: u64| format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={us}\n");
+        write("cpu.pressure", &waited(1_000_000));
+        write("io.pressure", &waited(7));
         let folders = [folder.path().to_owned()];
         let before = Counts::read(&folders);
         write("cpu.stat", "usage_usec 4000000\nuser_usec 2700000\nsystem_usec 1300000\nthrottled_usec 500000\n");
@@ -142,8 +155,10 @@ mod tests {
         write("memory.max", "16384\n");
         write("memory.stat", "anon 4096\nfile 4096\ninactive_file 3072\nactive_file 1024\n");
         write("io.stat", "8:0 rbytes=110 wbytes=20\n259:0 rbytes=1 wbytes=2002\n");
+        write("cpu.pressure", &waited(2_500_000));
         let found = values(&before, &Counts::read(&folders), 2.0);
-        assert_eq!(found, [1.5, 1.0, 0.5, 0.25, 8_192.0, 4_096.0, 16_384.0, 50.0, 1_000.0].map(Some));
+        assert_eq!(found[..9], [1.5, 1.0, 0.5, 0.25, 8_192.0, 4_096.0, 16_384.0, 50.0, 1_000.0].map(Some));
+        assert_eq!(found[9..], [Some(0.75), None, Some(0.0)], "pressures; the kernel counts none of memory");
         write("memory.max", "max\n");
         assert_eq!(Counts::read(&folders).memory_limit_bytes, None, "nothing limits it");
     }
@@ -173,7 +188,8 @@ mod tests {
             "8:0 Read 110\n8:0 Write 20\n8:16 Write 2000\n8:0 Total 130\nTotal 2130\n",
         );
         let found = values(&before, &Counts::read(&folders), 2.0);
-        assert_eq!(found, [1.5, 1.0, 0.5, 0.25, 8_192.0, 4_096.0, 16_384.0, 50.0, 1_000.0].map(Some));
+        assert_eq!(found[..9], [1.5, 1.0, 0.5, 0.25, 8_192.0, 4_096.0, 16_384.0, 50.0, 1_000.0].map(Some));
+        assert_eq!(found[9..], [None; 3], "version 1 has no pressures");
         write("memory/memory.limit_in_bytes", "9223372036854771712\n");
         assert_eq!(Counts::read(&folders).memory_limit_bytes, None, "nothing limits it");
     }
@@ -184,6 +200,6 @@ mod tests {
         fs::write(folder.path().join("cpu.stat"), "usage_usec much\n").unwrap();
         let counts = Counts::read(&[folder.path().to_owned()]);
         assert_eq!(counts, Counts::default());
-        assert_eq!(values(&counts, &counts, 1.0), [None; 9]);
+        assert_eq!(values(&counts, &counts, 1.0), [None; 12]);
     }
 }

@@ -20,6 +20,7 @@
 //! | `NAME.read_bytes_per_s`, `NAME.written_bytes_per_s` | from and to disks |
 //! | `NAME.cpu_throttled` | of a control group: processors that it could not use because of its quota |
 //! | `NAME.memory_used_bytes`, `NAME.memory_limit_bytes` | of a control group: without pages of files; its limit |
+//! | `NAME.pressure_…` | of a control group (version 2): share of the time in which some of its work waited |
 //! | `cpu_others` | processors that neither this process nor what is watched uses |
 //! | `NODE.pending_compactions`, `NODE.live_bytes` | compactions that wait or run; files that are read |
 //! | `NODE.compacted_bytes_per_s`, `NODE.memtable_switches_per_s` | what compactions read; flushes begun |

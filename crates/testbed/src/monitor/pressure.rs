@@ -1,18 +1,29 @@
-//! How long work of the machine had to wait for processors, memory and disks.
+//! How long work of the machine, or of a control group, had to wait for processors, memory and disks.
+
+use std::path::{Path, PathBuf};
 
 use super::rate;
 
 /// The columns, in the order of [`shares`].
 pub const COLUMNS: [&str; 3] = ["pressure_cpu", "pressure_memory", "pressure_io"];
 
-const FILES: [&str; 3] = ["/proc/pressure/cpu", "/proc/pressure/memory", "/proc/pressure/io"];
+const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];
 
-/// Time since the machine started in which some work waited for each resource, in microseconds.
+/// Time since its start in which some work waited for each resource, in microseconds.
 pub type Waits = [Option<u64>; 3];
 
-/// Reads them now. Kernels may be built without them.
+/// Those of the machine now. Kernels may be built without them.
 pub fn read() -> Waits {
-    FILES.map(|file| parse(&std::fs::read_to_string(file).ok()?))
+    RESOURCES.map(|resource| waited(&Path::new("/proc/pressure").join(resource)))
+}
+
+/// Those of a control group of version 2 now.
+pub fn of_group(folders: &[PathBuf]) -> Waits {
+    RESOURCES.map(|resource| folders.iter().find_map(|folder| waited(&folder.join(format!("{resource}.pressure")))))
+}
+
+fn waited(file: &Path) -> Option<u64> {
+    parse(&std::fs::read_to_string(file).ok()?)
 }
 
 /// The wait of the line `some`. The line `full` is not read: older kernels have none for

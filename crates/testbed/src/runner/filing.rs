@@ -10,8 +10,7 @@ use super::work::Work;
 use super::{Filed, Runner, RunnerError};
 use crate::archive::{ArchiveError, Outcome, RunWriter, marks_csv, seconds_csv, write_file};
 use crate::beside::marks::{self, Marks};
-use crate::beside::{EventRecord, FillRecord, Lengths, LogExcerpt};
-use crate::candidate::RunningCandidate;
+use crate::beside::{EventRecord, FillRecord, Log};
 use crate::coordinator::Collected;
 use crate::export;
 use crate::export::late::LateChart;
@@ -33,8 +32,8 @@ pub(super) struct Monitored {
     /// By the monitors on other machines.
     pub elsewhere: Vec<Sampled>,
     pub marks: Marks,
-    /// How long the candidate's log was, and when.
-    pub log_lengths: Lengths,
+    /// The logs of the candidate on this machine. What its processes print is the first.
+    pub logs: Vec<Log>,
 }
 
 impl Runner<'_> {
@@ -61,7 +60,7 @@ impl Runner<'_> {
         work: &Work,
         record: RunRecord,
         collected: &Collected,
-        Monitored { sampled, elsewhere, marks, log_lengths }: Monitored,
+        Monitored { sampled, elsewhere, marks, logs }: Monitored,
         void: Vec<String>,
     ) -> Result<Filed, RunnerError> {
         let plan = &self.inputs.plan;
@@ -87,12 +86,11 @@ impl Runner<'_> {
         judgement.reasons.extend(reasons);
         let first_error_us = measured.first_error_us.filter(|_| judgement.verdict != Verdict::Held);
         let first_error_s = first_error_us.map(|at_us| at_us as f64 / 1e6);
-        let excerpt = |(at_s, running): (f64, &RunningCandidate)| {
-            LogExcerpt::around(&File::open(running.log()).ok()?, &log_lengths, at_s).ok()
-        };
-        let log = first_error_s.zip(work.running.as_ref()).and_then(excerpt);
+        let mut excerpts = logs.iter().map(|log| log.around(first_error_s?));
+        let log = excerpts.next().flatten();
+        let further = excerpts.flatten().filter(|excerpt| !excerpt.lines.is_empty());
         let logs_around = |at_s| elsewhere.iter().flat_map(move |sampled| sampled.logs_around(at_s));
-        let logs_elsewhere = first_error_s.map(|at_s| logs_around(at_s).collect()).unwrap_or_default();
+        let logs_elsewhere = further.chain(first_error_s.into_iter().flat_map(logs_around)).collect();
         let outcome = Outcome { judgement, summary: measured.summary, saturated, log, logs_elsewhere };
 
         run.add("plan.toml", plan.to_toml().as_bytes())?;

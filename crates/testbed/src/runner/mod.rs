@@ -197,7 +197,7 @@ impl Runner<'_> {
         known_void: Vec<String>,
     ) -> Result<Filed, RunnerError> {
         let fill = self.count_fill(collected, work)?;
-        let Seen { sampled, not_sampled, elsewhere: there, mut watchers, events, marks, log_lengths } = seen;
+        let Seen { sampled, not_sampled, elsewhere: there, mut watchers, events, marks, logs } = seen;
         let mut void: Vec<_> = fill.iter().filter_map(FillRecord::void).collect();
         void.extend(reasons_of_workers(collected));
         void.extend(events.iter().filter_map(EventRecord::void));
@@ -227,7 +227,7 @@ impl Runner<'_> {
                 Err(why) => void.push(format!("The monitor {} was lost: {why}.", watcher.record.address)),
             }
         }
-        let monitored = Monitored { elsewhere, sampled, marks, log_lengths };
+        let monitored = Monitored { elsewhere, sampled, marks, logs };
         let plan = &self.inputs.plan;
         let record = RunRecord {
             format: FORMAT,

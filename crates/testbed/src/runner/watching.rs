@@ -13,7 +13,7 @@ use super::work::Work;
 use super::{Measured, Runner, RunnerError};
 use crate::archive::CANDIDATE;
 use crate::beside::marks::Marks;
-use crate::beside::{self, EventRecord, Lengths, LogExcerpt};
+use crate::beside::{self, EventRecord, Log, LogExcerpt};
 use crate::coordinator::{Collected, Coordinator, RunError, WorkerPlace};
 use crate::monitor::{self, BUSY_WINDOW, CgroupWatch, MetricsSource, MonitorError, ShippedLog, Watch, Watcher};
 use crate::record::{Machine, WorkerRecord};
@@ -63,8 +63,8 @@ pub(super) struct Seen {
     pub watchers: Vec<Watcher>,
     pub events: Vec<EventRecord>,
     pub marks: Marks,
-    /// How long the candidate's log was, and when.
-    pub log_lengths: Lengths,
+    /// The logs of the candidate on this machine. What its processes print is the first.
+    pub logs: Vec<Log>,
 }
 
 impl Runner<'_> {
@@ -160,15 +160,15 @@ impl Runner<'_> {
             let events = &self.inputs.plan.events;
             let events = beside::events::run(events, candidate, start, work.folder.path(), &is_over);
             let marks = beside::watch(candidate, start, is_over.clone());
-            tokio::join!(events, marks, beside::lengths(candidate.log(), start, is_over.clone()))
+            tokio::join!(events, marks, beside::note_lengths(candidate.logs(), start, &is_over))
         };
         let (collected, sampled, elsewhere, beside) = tokio::join!(running, monitoring, watching, beside);
-        let (events, marks, log_lengths) = beside;
+        let (events, marks, logs) = beside;
         let collected = collected.map_err(|error| match error {
             RunError::Objections(missing) => RunnerError::Untraceable(missing),
             error => error.into(),
         });
-        Ok((collected?, Seen { sampled, not_sampled, elsewhere, watchers, events, marks, log_lengths }))
+        Ok((collected?, Seen { sampled, not_sampled, elsewhere, watchers, events, marks, logs }))
     }
 
     fn monitor_settings(&self, work: &Work) -> monitor::Settings {

@@ -122,6 +122,15 @@ fn three_workers_have_the_counts_and_the_percentiles_of_one() {
     for ((kind, of_one), (_, of_three)) in one.further_us.iter().zip(&three.further_us) {
         assert_eq!(counts(of_one), counts(of_three), "{kind}");
     }
+    // Those of all steps together are those of all requests.
+    let of_steps = |kind: &str| {
+        let is_of_kind = |tag: &str| tag.ends_with(&format!(":{kind}"));
+        sum(one.further_us.iter().filter(|(tag, _)| is_of_kind(tag)).map(|(_, histogram)| histogram))
+    };
+    assert_eq!(counts(&of_steps("response")), counts(&one.response_us));
+    for (kind, of_all) in one.further_us.iter().filter(|(tag, _)| !tag.contains(':')) {
+        assert_eq!(counts(&of_steps(kind)), counts(of_all), "{kind}");
+    }
     let seconds = |log: &[u8]| -> Vec<_> {
         let units = latencies::read(log).unwrap().units;
         units.iter().map(|(at_s, second)| (*at_s, counts(second))).collect()

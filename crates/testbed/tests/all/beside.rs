@@ -244,6 +244,28 @@ async fn a_monitor_elsewhere_samples_the_same_time_and_one_that_is_lost_makes_th
     assert!(error.to_string().ends_with("the token is wrong"), "{error}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn further_logs_of_a_candidate_have_what_was_logged_around_the_first_error() {
+    if !is_installed("python3", "python3") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = "#!/bin/sh\necho 'the disk is full' >> \"$TESTBED_DATA/database.log\"\nkill -KILL \"$TESTBED_PID\"\n";
+    fs::write(folder.path().join("break"), script).unwrap();
+    fs::set_permissions(folder.path().join("break"), fs::Permissions::from_mode(0o755)).unwrap();
+    let plan = "[[events]]\nat = \"300ms\"\nrun = \"break\"\n";
+    let candidate = "logs = [\"${data}/never.log\", \"${data}/database.log\"]\n";
+    let filed = run(folder.path(), plan, candidate).await.unwrap();
+    assert_ne!(filed.outcome.judgement.verdict, Verdict::Held);
+    let [found] = filed.outcome.logs_elsewhere.as_slice() else { panic!("{:?}", filed.outcome.logs_elsewhere) };
+    assert_eq!(
+        (found.source.as_deref(), found.lines.as_slice()),
+        (Some("database.log"), ["the disk is full".to_owned()].as_slice())
+    );
+    let report = fs::read_to_string(filed.folder.join("data/report.html")).unwrap();
+    assert!(report.contains(" (database.log)</h3><pre>the disk is full</pre>"));
+}
+
 /// Makes a run of a server that answers nothing but 404. Monitors watch it elsewhere.
 async fn run_elsewhere(folder: &Path, monitors: &[String]) -> Filed {
     run_elsewhere_with(folder, monitors, || {}).await
