@@ -1,12 +1,10 @@
-//! Runs fuzz targets (cargo-fuzz, libFuzzer) for a while each, or only over their seeds.
+//! Runs fuzz targets (cargo-fuzz, libFuzzer) for a while each. A test of their package runs them over their
+//! seeds.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use cargo_metadata::Message;
 use clap::Args;
 
 use crate::{cargo, root};
@@ -18,9 +16,6 @@ const SEEDS: &str = "samples/pairtree/psia";
 /// take.
 const MEMORY_MB: u32 = 768;
 const INPUT_SECONDS: u32 = 10;
-
-/// Seconds for one seed: programs of tests are not optimized, and machines may be busy.
-const SEED_SECONDS: u32 = 300;
 
 /// The options of fuzzing.
 #[derive(Args)]
@@ -46,57 +41,9 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Runs each target over its seeds, with its limits of memory and time. The targets are built without
-/// instrumentation, so that they share what tests are built of.
-pub fn replay_seeds() -> Result<()> {
-    let targets = targets()?;
-    let mut build = cargo();
-    build.args(["build", "--workspace", "--locked", "--message-format=json-render-diagnostics"]);
-    build.args(targets.iter().flat_map(|target| ["--bin", target]));
-    let built = build.stderr(Stdio::inherit()).output().context("cannot start cargo")?;
-    if !built.status.success() {
-        bail!("building the fuzz targets ended with {}", built.status);
-    }
-    let messages = Message::parse_stream(built.stdout.as_slice()).collect::<Result<Vec<_>, _>>();
-    let programs: BTreeMap<_, _> = messages.context("cargo's messages")?.into_iter().filter_map(program).collect();
-    for target in targets {
-        let program = programs.get(&target).with_context(|| format!("no program of the fuzz target {target}"))?;
-        let seeds = [seeds_of(&target), root().join(SEEDS)].map(|folder| files(&folder)).concat();
-        println!("fuzz target {target}: {} seeds", seeds.len());
-        let mut replay = Command::new(program);
-        replay.args(limits(SEED_SECONDS)).args(seeds).current_dir(root());
-        // It reports each seed.
-        let ended = replay.output().with_context(|| format!("cannot start {}", program.display()))?;
-        if !ended.status.success() {
-            let said = String::from_utf8_lossy(&ended.stderr);
-            bail!("the fuzz target {target} ended with {} over its seeds:\n{said}", ended.status);
-        }
-    }
-    Ok(())
-}
-
-/// The target and the path of a program that was built.
-fn program(message: Message) -> Option<(String, PathBuf)> {
-    let Message::CompilerArtifact(artifact) = message else { return None };
-    Some((artifact.target.name.clone(), artifact.executable?.into_std_path_buf()))
-}
-
-/// The seeds of a target, beside the sample volume that all have.
-fn seeds_of(target: &str) -> PathBuf {
-    root().join("fuzz/seeds").join(target)
-}
-
-/// All files below a folder; none if it does not exist.
-pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
-    paths.sort();
-    paths.into_iter().flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
-}
-
 /// The limits of one input.
-fn limits(seconds: u32) -> [String; 2] {
-    [format!("-timeout={seconds}"), format!("-rss_limit_mb={MEMORY_MB}")]
+fn limits() -> [String; 2] {
+    [format!("-timeout={INPUT_SECONDS}"), format!("-rss_limit_mb={MEMORY_MB}")]
 }
 
 /// The names of the targets: the files in `fuzz/targets`.
@@ -122,11 +69,11 @@ fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
     crate::run(&mut cargo_fuzz("build", target))?;
     let mut fuzz = cargo_fuzz("run", target);
     fuzz.args([corpus.as_str(), SEEDS]);
-    let own_seeds = seeds_of(target);
+    let own_seeds = root().join("fuzz/seeds").join(target);
     if own_seeds.is_dir() {
         fuzz.arg(own_seeds);
     }
-    fuzz.arg("--").args(limits(INPUT_SECONDS)).arg(format!("-max_total_time={seconds}"));
+    fuzz.arg("--").args(limits()).arg(format!("-max_total_time={seconds}"));
     // Among the figures at the end is the peak of its memory.
     fuzz.args(["-verbosity=0", "-print_funcs=0", "-print_final_stats=1"]);
     let before = processor_time();

@@ -95,7 +95,16 @@ fn root() -> PathBuf {
 #[cfg(test)]
 fn sources(folder: &std::path::Path) -> Vec<PathBuf> {
     let is_source = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "rs");
-    fuzz::files(folder).into_iter().filter(is_source).collect()
+    files(folder).into_iter().filter(is_source).collect()
+}
+
+/// All files below a folder; none if it does not exist.
+#[cfg(test)]
+fn files(folder: &std::path::Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.into_iter().flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 /// Runs a command to its end. Fails if the command fails.

@@ -13,7 +13,7 @@ use cargo_metadata::{MetadataCommand, Target};
 use clap::Args;
 
 use crate::failures::Failures;
-use crate::{cargo, fuzz, in_ci, proofs, root, tools};
+use crate::{cargo, in_ci, proofs, root, tools};
 
 /// The options of the tests.
 #[derive(Args)]
@@ -44,6 +44,13 @@ const LANES: [&[&str]; 2] = [
     &["cli"],
 ];
 
+/// So many more tests of a program run at the same time than there are processors, unless
+/// `RUST_TEST_THREADS` says otherwise: they wait for disks, processes and nodes for a third of their time.
+const TESTS_MORE: usize = 1;
+
+/// The variable that sets how many tests of a program run at the same time.
+const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
+
 /// Runs all tests.
 pub fn run(options: &Options) -> Result<()> {
     let missing = tools::provide();
@@ -55,6 +62,10 @@ pub fn run(options: &Options) -> Result<()> {
         tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
         tests.args(["--config", &killed_after(Duration::from_mins(u64::from(options.program_minutes)))]);
         tests.env(NOT_RUN_VARIABLE, not_run_file.path());
+        if std::env::var_os(THREADS_VARIABLE).is_none() {
+            let processors = thread::available_parallelism().map_or(1, usize::from);
+            tests.env(THREADS_VARIABLE, (processors + TESTS_MORE).to_string());
+        }
         if let Some(rounds) = options.crash_rounds {
             tests.env("PENATES_CRASH_ROUNDS", rounds.to_string());
         }
@@ -74,7 +85,6 @@ pub fn run(options: &Options) -> Result<()> {
     not_run.extend(
         missing.iter().map(|tool| format!("{}: {} is not installed and could not be", tool.tests, tool.program)),
     );
-    fuzz::replay_seeds()?;
     report(&not_run, &proofs::names())
 }
 
