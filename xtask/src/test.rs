@@ -37,11 +37,18 @@ const NOT_PERMITTED: &str = "not permitted here: ";
 
 /// Test programs that run one after the other, beside those of other lanes and beside all that are
 /// in no lane. A processor is free while a program waits for a node, a disk or a process.
-const LANES: [&[&str]; 2] = [
+struct Lane {
+    programs: &'static [&'static str],
+    /// See [`TESTS_MORE`].
+    tests_more: usize,
+}
+
+const LANES: [Lane; 2] = [
     // They mostly wait for nodes of Cassandra.
-    &["node", "node_away", "nodes", "on_cassandra"],
-    // It takes longest by far, and mostly waits for the processes that it starts.
-    &["cli"],
+    Lane { programs: &["node", "node_away", "nodes", "on_cassandra"], tests_more: TESTS_MORE },
+    // It takes longest by far, mostly waits for the processes that it starts, and is alone at the
+    // end.
+    Lane { programs: &["cli"], tests_more: 2 * TESTS_MORE },
 ];
 
 /// So many more tests of a program run at the same time than there are processors, unless
@@ -56,7 +63,7 @@ pub fn run(options: &Options) -> Result<()> {
     let missing = tools::provide();
     let not_run_file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
     let programs = programs()?;
-    let tests = || {
+    let tests_beside = |tests_more: usize| {
         let mut tests = cargo();
         // One run reports everything that fails.
         tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
@@ -64,18 +71,19 @@ pub fn run(options: &Options) -> Result<()> {
         tests.env(NOT_RUN_VARIABLE, not_run_file.path());
         if std::env::var_os(THREADS_VARIABLE).is_none() {
             let processors = thread::available_parallelism().map_or(1, usize::from);
-            tests.env(THREADS_VARIABLE, (processors + TESTS_MORE).to_string());
+            tests.env(THREADS_VARIABLE, (processors + tests_more).to_string());
         }
         if let Some(rounds) = options.crash_rounds {
             tests.env("PENATES_CRASH_ROUNDS", rounds.to_string());
         }
         tests
     };
+    let tests = || tests_beside(TESTS_MORE);
     crate::run(tests().arg("--no-run"))?;
     let mut in_lanes: Vec<Command> = Vec::new();
-    for lane in 0..LANES.len() {
-        let mut tests = tests();
-        tests.args(arguments(&programs, Some(lane)));
+    for (number, lane) in LANES.iter().enumerate() {
+        let mut tests = tests_beside(lane.tests_more);
+        tests.args(arguments(&programs, Some(number)));
         in_lanes.push(tests);
     }
     run_beside(&mut in_lanes, tests().arg("--lib").args(arguments(&programs, None)))?;
@@ -100,7 +108,8 @@ struct Program {
 impl Program {
     /// Its lane; `None`: it runs while the programs in lanes do.
     fn lane(&self) -> Option<usize> {
-        LANES.iter().position(|names| self.option == "--test" && names.contains(&self.name.as_str()))
+        let is_of = |lane: &Lane| self.option == "--test" && lane.programs.contains(&self.name.as_str());
+        LANES.iter().position(is_of)
     }
 }
 
@@ -299,7 +308,7 @@ mod tests {
     fn each_program_runs_once_and_fuzz_targets_do_not() {
         let programs = programs().unwrap();
         let has = |option, name: &str| programs.contains(&Program { option, name: name.to_owned() });
-        assert!(LANES.iter().flat_map(|lane| lane.iter()).all(|name| has("--test", name)), "{programs:?}");
+        assert!(LANES.iter().flat_map(|lane| lane.programs).all(|name| has("--test", name)), "{programs:?}");
         let runs: usize = [None, Some(0), Some(1)].map(|lane| arguments(&programs, lane).count()).iter().sum();
         assert_eq!(runs, 2 * programs.len());
         assert!(has("--test", "all") && has("--test", "cli") && has("--bin", "xtask"), "{programs:?}");
