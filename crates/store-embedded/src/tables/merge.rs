@@ -15,13 +15,15 @@
 //!   fjall may have.
 //! - While all files of a table are merged, no other table of the database is, and one of the
 //!   engine's threads looks for work over and over. New files of the table pile up. After twenty of
-//!   them the engine delays writes, and after thirty it halts them.
+//!   them the engine delays writes, and after thirty it halts them. So `pace.rs` bounds what is
+//!   merged.
 //! - A merge fails at a broken block, and leaves files, which the next start deletes. Another try
 //!   would write further memtables to files, and so the engine would sooner merge that block
 //!   itself. Then it refuses writes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::time::Instant;
 
 use fjall::{AbstractTree, Keyspace};
 use parking_lot::Mutex;
@@ -29,6 +31,7 @@ use store::StoreResult;
 
 use super::Tables;
 use super::error::sync_error;
+use super::pace::Pace;
 use crate::opening::versions;
 use crate::space::Space;
 
@@ -39,10 +42,6 @@ const MARKS_MIN: u64 = 1_000;
 /// writes a few times as much as was deleted.
 const ONE_OF: u64 = 3;
 
-/// Larger tables are not merged, since new files pile up meanwhile: a slow disk needs half a minute
-/// for this.
-const BYTES_MAX: u64 = 2 << 30;
-
 /// A table with more new files than this is not merged either: the engine merges them soon. So many
 /// it may leave (`store.merge_files`).
 const RUNS_MAX: usize = 16;
@@ -52,8 +51,12 @@ const RUNS_MAX: usize = 16;
 const CALLS_TO_DELETE: u8 = 20;
 
 /// What was deleted in the tables of a lane, as far as merges know it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Deleted {
+    opened: Instant,
+    /// Bytes that were written since then.
+    written: AtomicU64,
+    pace: Mutex<Pace>,
     /// Marks that the last merge of a table has left in its files. Locked while files are merged.
     left: Mutex<BTreeMap<Space, u64>>,
     /// Rows that sweeps have deleted since memtables were last written to files for a merge.
@@ -62,6 +65,33 @@ pub(super) struct Deleted {
     calls_to_delete: AtomicU8,
     /// Whether a merge has failed.
     has_failed: AtomicBool,
+}
+
+impl Deleted {
+    /// Of tables that are opened now.
+    pub(super) fn new() -> Self {
+        Self {
+            opened: Instant::now(),
+            written: AtomicU64::default(),
+            pace: Mutex::default(),
+            left: Mutex::default(),
+            unwritten: AtomicU64::default(),
+            calls_to_delete: AtomicU8::default(),
+            has_failed: AtomicBool::default(),
+        }
+    }
+
+    /// A commit has written so many bytes.
+    pub(super) fn note_written(&self, bytes: u64) {
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What is known of writes and merges until now.
+    fn pace(&self) -> Pace {
+        let mut pace = self.pace.lock();
+        pace.look(self.opened.elapsed(), self.written.load(Ordering::Relaxed));
+        *pace
+    }
 }
 
 /// What a table has in files.
@@ -95,7 +125,7 @@ impl InFiles {
     fn is_worth_merging(self, left: &mut u64) -> bool {
         *left = self.marks.min(*left);
         let new = self.marks - *left;
-        new >= MARKS_MIN && new.saturating_mul(ONE_OF) >= self.all && self.bytes <= BYTES_MAX
+        new >= MARKS_MIN && new.saturating_mul(ONE_OF) >= self.all
     }
 }
 
@@ -112,9 +142,11 @@ impl Tables {
             return false;
         }
         let unwritten = self.deleted.unwritten.load(Ordering::Acquire);
+        let pace = self.deleted.pace();
         let is_worth = |(space, keyspace): &(Space, Keyspace)| {
             *space != Space::Marks
                 && is_worth_merging(*space, keyspace, &mut left, unwritten)
+                && self.may_be_merged(keyspace, &pace)
                 && has_room(keyspace.disk_space())
         };
         self.deleted.calls_to_delete.load(Ordering::Acquire) > 0 || self.keyspaces.iter().any(is_worth)
@@ -137,15 +169,19 @@ impl Tables {
         self.deleted.calls_to_delete.store(calls, Ordering::Release);
         for (space, keyspace) in self.keyspaces.iter().filter(|(space, _)| *space != Space::Marks) {
             let before = keyspace.disk_space();
-            if is_worth_merging(*space, keyspace, &mut left, 0) && has_room(before) {
+            let may_be_merged = self.may_be_merged(keyspace, &self.deleted.pace());
+            if is_worth_merging(*space, keyspace, &mut left, 0) && may_be_merged && has_room(before) {
+                let begun = Instant::now();
                 let merged = keyspace.major_compact();
+                let took = begun.elapsed();
                 let after = InFiles::of(keyspace);
                 left.insert(*space, after.marks);
                 let (table, lane, after) = (space.name(), self.lane, after.bytes);
                 match merged {
                     Ok(()) => {
+                        self.deleted.pace.lock().merged(before, took, self.deleted.opened.elapsed());
                         self.deleted.calls_to_delete.store(CALLS_TO_DELETE, Ordering::Release);
-                        tracing::info!(%lane, table, before, after, "files with deleted rows are merged");
+                        tracing::info!(%lane, table, before, after, ?took, "files with deleted rows are merged");
                     }
                     Err(error) => {
                         self.deleted.has_failed.store(true, Ordering::Release);
@@ -156,6 +192,12 @@ impl Tables {
             }
         }
         Ok(())
+    }
+
+    /// Whether few enough new files would pile up if all files of a table were merged.
+    fn may_be_merged(&self, keyspace: &Keyspace, pace: &Pace) -> bool {
+        let new_files = keyspace.tree.l0_run_count();
+        new_files <= RUNS_MAX && keyspace.disk_space() <= pace.bytes_max(new_files, self.memtable_bytes)
     }
 
     /// Whether there are files that are in no list of files in force.
@@ -185,8 +227,7 @@ impl Tables {
 }
 
 fn is_worth_merging(space: Space, keyspace: &Keyspace, left: &mut BTreeMap<Space, u64>, unwritten: u64) -> bool {
-    let in_files = InFiles::of(keyspace).and_marks(unwritten);
-    keyspace.tree.l0_run_count() <= RUNS_MAX && in_files.is_worth_merging(left.entry(space).or_default())
+    InFiles::of(keyspace).and_marks(unwritten).is_worth_merging(left.entry(space).or_default())
 }
 
 #[cfg(test)]
@@ -204,7 +245,5 @@ mod tests {
         let mut left = 2_000;
         assert!(!of(500, 3_000).is_worth_merging(&mut left));
         assert!(of(1_500, 3_000).is_worth_merging(&mut left), "the engine merged the others");
-        assert!(InFiles { bytes: BYTES_MAX, ..of(1_000, 3_000) }.is_worth_merging(&mut 0));
-        assert!(!InFiles { bytes: BYTES_MAX + 1, ..of(1_000, 3_000) }.is_worth_merging(&mut 0), "it is too large");
     }
 }

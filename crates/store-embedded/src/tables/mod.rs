@@ -1,12 +1,14 @@
 //! The database of a lane's rows: one fjall keyspace per table, one that lists rows by expiry, and
 //! one for the mark of the last group.
 //!
-//! How to read it: this file has the open database and its commits; `open.rs` opens it; `view.rs` reads
-//! it; `merge.rs` gives space back; `error.rs` has the meaning of the engine's errors.
+//! How to read it: this file has the open database and its commits; `open.rs` opens it; `view.rs`
+//! reads it; `merge.rs` gives space back, of tables as large as `pace.rs` permits; `error.rs` has the
+//! meaning of the engine's errors.
 
 mod error;
 mod merge;
 mod open;
+mod pace;
 mod view;
 
 use std::any::Any;
@@ -137,7 +139,7 @@ impl Checked {
             recorder,
             forecast: Forecast::default(),
             first_due: Arc::default(),
-            deleted: Deleted::default(),
+            deleted: Deleted::new(),
             memtable_bytes,
         })
     }
@@ -292,6 +294,7 @@ impl Tables {
             self.first_due.added(time);
         }
         recorder.written(bytes, memtables.into_iter());
+        self.deleted.note_written(bytes);
         self.forecast.add(moved);
         if syncs {
             self.note_synced(&mut recorder)?;
