@@ -121,7 +121,7 @@ fn measure(tool: Tool, load: &Load, processor: Option<usize>) -> Result<Sample> 
     ensure!(tool.has_ended_well(output.status.code()), "{tool} ended with {}: {why}", output.status);
     let said = tool.said(load, &String::from_utf8_lossy(&output.stdout))?;
     ensure!(said.count > said.failed, "{tool}: all of {} requests failed", said.count);
-    let cpu_us = |cpu_s: f64| cpu_s * 1e6 / said.count;
+    let cpu_us = |cpu_s| said.us_for_each_success(cpu_s);
     Ok(Sample {
         per_s: said.per_s,
         cpu_us: cpu_us(cpu_s),

@@ -42,7 +42,7 @@ pub struct Row {
 pub struct Sample {
     /// Requests that were successful, per second.
     pub per_s: f64,
-    /// Processor time of the whole program for a request, in microseconds.
+    /// Processor time of the whole program for each successful request, in microseconds.
     pub cpu_us: f64,
     /// The same of the part that makes the load, if the generator measures itself.
     pub load_cpu_us: Option<f64>,
@@ -124,7 +124,7 @@ impl fmt::Display for Report {
                 .iter()
                 .try_for_each(|version| writeln!(out, "{} ({}): {version}", row.tool, row.loop_name()))?;
         }
-        write!(out, "\n| generator | loop | requests/s | CPU, µs per request | of it under load | failed |")?;
+        write!(out, "\n| generator | loop | requests/s | CPU, µs per success | of it under load | failed |")?;
         writeln!(out, " lateness p99, ms | verdict |\n|---|---|---|---|---|---|---|---|")?;
         self.rows.iter().try_for_each(|row| writeln!(out, "{row}"))?;
         if !self.settings.tools.contains(&Tool::PenatesOpen) {

@@ -30,6 +30,12 @@ impl Said {
         let per_s = all_per_s * share;
         Self { count, failed, per_s, load_cpu_s: None, lateness_p99_ms: None, verdict: None }
     }
+
+    /// Microseconds of a time in seconds for each successful request. A generator that does not
+    /// keep its rate drops requests, and a dropped one costs next to nothing.
+    pub fn us_for_each_success(&self, time_s: f64) -> f64 {
+        time_s * 1e6 / (self.count - self.failed)
+    }
 }
 
 /// Reads what `penates testbed run --json` prints, and the record of the run.
@@ -146,6 +152,7 @@ mod tests {
         } });
         let read = by_k6(&summary).unwrap();
         assert_eq!((read.count, read.failed, read.per_s), (1_000.0, 190.0, 81.0));
+        assert_eq!(read.us_for_each_success(0.81), 1_000.0);
         assert!(by_k6(&serde_json::json!({})).is_err());
     }
 
