@@ -46,8 +46,7 @@ struct Lane {
 const LANES: [Lane; 2] = [
     // They mostly wait for nodes of Cassandra.
     Lane { programs: &["node", "node_away", "nodes", "on_cassandra"], tests_more: TESTS_MORE },
-    // It takes longest by far, mostly waits for the processes that it starts, and is alone at the
-    // end.
+    // It has the most tests that mostly wait for the processes that they start.
     Lane { programs: &["cli"], tests_more: 2 * TESTS_MORE },
 ];
 

@@ -191,9 +191,9 @@ async fn a_time_before_the_first_memento_leads_to_the_first(sample: &Sample<'_>)
     leads_to(sample, "Thu, 01 Jan 1998 00:00:00 GMT", &sample.first().0).await
 }
 
-/// A server may have mementos of times between versions, which its TimeMap does not list: of a
-/// container with the members that it had at the end of a second, say. Then the last of them is the
-/// last memento, once that second is over.
+/// A server may have mementos that its TimeMap does not list: a container with the members that it
+/// had at the end of a second, say. Such a memento exists when that second is over, and it may be
+/// later than the last version. So this asks at once, and again after some seconds.
 async fn a_time_after_the_last_memento_leads_to_the_last(sample: &Sample<'_>) -> Result<()> {
     let (last, time) = sample.last();
     for wait in [Duration::ZERO, 2 * SECOND] {
