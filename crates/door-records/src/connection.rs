@@ -128,12 +128,12 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         Self {
             session: Session::new(door.clone(), party.clone(), ends),
             requests: Requests::new(door.settings.request),
+            pipeline: Pipeline::new(door.runs_as_one()),
             door,
             io,
             party,
             transaction: None,
             watched: Watched::default(),
-            pipeline: Pipeline::default(),
             input: BytesMut::new(),
             arrived: tokio::time::Instant::now(),
             input_share: None,

@@ -3,7 +3,8 @@
 //!
 //! Commands that arrive one after the other are gathered. In a store that belongs to this process
 //! they then run as one: they are read at once, and written at once. That costs a fraction of what
-//! each of them would cost by itself.
+//! each of them would cost by itself. Several of them may be about one record, such as `HSET` and
+//! then `EXPIRE`.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -32,33 +33,71 @@ pub(crate) trait Start: Fn(Vec<Task>) -> Vec<Answering> {}
 
 impl<F: Fn(Vec<Task>) -> Vec<Answering>> Start for F {}
 
+/// What the commands under way do with a key.
+struct Use {
+    is_written: bool,
+    /// The group in which all of them are gathered; `None`: one of them has several keys, or they are
+    /// of several groups.
+    group: Option<u64>,
+}
+
 /// The commands.
-#[derive(Default)]
 pub(crate) struct Pipeline {
+    /// Whether commands that run as one on a record do so in their order.
+    keeps_order: bool,
     gathered: Vec<Task>,
+    /// The number of the group that is being gathered.
+    group: u64,
     running: FuturesOrdered<Answering>,
     answers: VecDeque<Answer>,
     /// The number of words of each command that is not answered.
     under_way: VecDeque<usize>,
     /// Their sum.
     words: usize,
-    /// The keys of all of them, and whether one of them writes there.
-    keys: HashMap<Bytes, bool>,
+    /// The keys of all of them.
+    keys: HashMap<Bytes, Use>,
 }
 
 impl Pipeline {
-    /// Whether a command may begin before those that are under way have ended: none of them changes
-    /// what it reads, or reads what it changes.
+    /// An empty one. `keeps_order` says whether commands that are started together, each with one key,
+    /// run in their order where that is the same.
+    pub(crate) fn new(keeps_order: bool) -> Self {
+        Self {
+            keeps_order,
+            gathered: Vec::new(),
+            group: 0,
+            running: FuturesOrdered::new(),
+            answers: VecDeque::new(),
+            under_way: VecDeque::new(),
+            words: 0,
+            keys: HashMap::new(),
+        }
+    }
+
+    /// Whether a command may be added before those that are under way have ended: none of them changes
+    /// what it reads, or reads what it changes, unless they run as one in their order.
     pub(crate) fn admits(&self, task: &Task) -> bool {
-        let meets = |key: &Bytes| self.keys.get(key).is_some_and(|is_written| task.command.writes || *is_written);
+        let meets = |key: &Bytes| {
+            let Some(used) = self.keys.get(key) else { return false };
+            let joins = self.keeps_order && used.group == self.group_of(task) && used.group.is_some();
+            (task.command.writes || used.is_written) && !joins
+        };
         let are_few = self.words + task.words_in_all() <= WORDS_MAX || self.under_way.is_empty();
         self.under_way.len() < COMMANDS_MAX && are_few && !task.ids().any(meets)
     }
 
+    /// The group that a command would be gathered in; `None`: it has several keys.
+    fn group_of(&self, task: &Task) -> Option<u64> {
+        task.command.has_one_key().then_some(self.group)
+    }
+
     /// Adds a command that it admits.
     pub(crate) fn push(&mut self, task: Task, start: impl Start) {
+        let group = self.group_of(&task);
         for id in task.ids() {
-            *self.keys.entry(id.clone()).or_default() |= task.command.writes;
+            let used = self.keys.entry(id.clone()).or_insert(Use { is_written: false, group });
+            used.is_written |= task.command.writes;
+            used.group = used.group.filter(|used| Some(*used) == group);
         }
         self.words += task.words_in_all();
         self.under_way.push_back(task.words_in_all());
@@ -71,6 +110,7 @@ impl Pipeline {
     fn start(&mut self, start: impl Start) {
         if !self.gathered.is_empty() {
             self.running.extend(start(std::mem::take(&mut self.gathered)));
+            self.group += 1;
         }
     }
 
@@ -139,7 +179,7 @@ mod tests {
 
     #[test]
     fn commands_on_one_key_wait_for_each_other_unless_both_read() {
-        let mut pipeline = Pipeline::default();
+        let mut pipeline = Pipeline::new(false);
         pipeline.push(task("get read"), slow_answers);
         pipeline.push(task("mset written 1 other 2"), slow_answers);
         assert!(pipeline.admits(&task("set third 1")));
@@ -150,9 +190,31 @@ mod tests {
         assert!(pipeline.admits(&task("set 1 2")));
     }
 
+    #[test]
+    fn commands_on_one_key_are_gathered_together_if_they_run_in_their_order() {
+        let mut pipeline = Pipeline::new(true);
+        pipeline.push(task("hset a f 1"), slow_answers);
+        pipeline.push(task("mget b c"), slow_answers);
+        for (words, is_admitted) in [
+            ("expire a 5", true),
+            ("hgetall a", true),
+            ("hset b f 1", false),
+            ("del a", false),
+            ("mget a b", false),
+            ("get b", true),
+        ] {
+            assert_eq!(pipeline.admits(&task(words)), is_admitted, "{words}");
+        }
+        pipeline.push(task("get b"), slow_answers);
+        assert!(!pipeline.admits(&task("set b 1")), "one of those that read it has several keys");
+        pipeline.push(task("expire a 5"), slow_answers);
+        pipeline.start(slow_answers);
+        assert!(!pipeline.admits(&task("hgetall a")), "those before it have begun");
+    }
+
     #[tokio::test]
     async fn answers_come_in_the_order_of_the_commands() {
-        let mut pipeline = Pipeline::default();
+        let mut pipeline = Pipeline::new(false);
         const COMMANDS: [&str; 3] = ["get a", "get b", "get c"];
         COMMANDS.iter().for_each(|command| pipeline.push(task(command), slow_answers));
         for expected in ["a", "b", "c"] {
@@ -165,7 +227,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_commands_under_way_are_bounded_and_so_are_those_that_run_as_one() {
-        let (mut pipeline, started) = (Pipeline::default(), Mutex::new(Vec::new()));
+        let (mut pipeline, started) = (Pipeline::new(false), Mutex::new(Vec::new()));
         let start = |tasks: Vec<Task>| {
             started.lock().push(tasks.len());
             slow_answers(tasks)
@@ -188,7 +250,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_command_with_many_keys_leaves_no_memory_for_them_behind() {
-        let mut pipeline = Pipeline::default();
+        let mut pipeline = Pipeline::new(false);
         pipeline.push(reading(10_000), slow_answers);
         assert!(pipeline.keys.capacity() >= 10_000);
         pipeline.next(slow_answers).await.unwrap();
@@ -202,7 +264,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_words_of_the_commands_under_way_are_bounded() {
-        let mut pipeline = Pipeline::default();
+        let mut pipeline = Pipeline::new(false);
         assert!(pipeline.admits(&reading(10_000)), "it is alone");
         pipeline.push(reading(1_000), slow_answers);
         assert!(pipeline.admits(&reading(20)));

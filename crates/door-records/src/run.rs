@@ -1,5 +1,6 @@
 //! Runs commands on records.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -7,12 +8,13 @@ use budget::{Party, Share};
 use bytes::Bytes;
 use futures::future::{join_all, join3};
 use futures::{StreamExt, stream};
+use indexmap::IndexMap;
 use records::{Draft, ID_BYTES_MAX, Mode, Record, RecordsError};
 use store::{Deadline, StoreError};
 
 use crate::Door;
 use crate::answer::{Answer, Answering, is_small, share_of};
-use crate::commands::{Keys, RecordCommand, Says};
+use crate::commands::{RecordCommand, Says};
 use crate::error::{CommandResult, Refusal};
 use crate::meters::Outcome;
 use crate::reply::Reply;
@@ -77,6 +79,17 @@ impl Task {
     }
 }
 
+/// Those commands that have the same first key, by their places, for each of these keys.
+fn by_first_id<'a>(tasks: &[(usize, &'a Task)]) -> Vec<(&'a Bytes, Vec<usize>)> {
+    let mut of_each: IndexMap<&Bytes, Vec<usize>> = IndexMap::with_capacity(tasks.len());
+    for (place, (_, task)) in tasks.iter().enumerate() {
+        if let Some(id) = task.ids().next() {
+            of_each.entry(id).or_default().push(place);
+        }
+    }
+    of_each.into_iter().collect()
+}
+
 /// The keys of commands on one key each.
 fn ids_of(tasks: &[(usize, &Task)]) -> Vec<Bytes> {
     tasks.iter().flat_map(|(_, task)| task.ids()).cloned().collect()
@@ -89,10 +102,16 @@ type Answers = Vec<Option<CommandResult<Answer>>>;
 pub(crate) type Placed = Vec<(usize, Answer)>;
 
 impl Door {
+    /// Whether commands that are started together run as one. Then those that have one key each run in
+    /// their order where that is the same.
+    pub(crate) fn runs_as_one(&self) -> bool {
+        self.records.changes_several_at_once()
+    }
+
     /// Runs commands of a party, which may run at the same time: as one if the store belongs to this
     /// process, and otherwise each by itself.
     pub(crate) fn start(self: &Arc<Self>, party: &Party, tasks: Vec<Task>) -> Vec<Answering> {
-        if !self.records.changes_several_at_once() {
+        if !self.runs_as_one() {
             let run = |task| -> Answering {
                 let (door, party) = (self.clone(), party.clone());
                 Box::pin(async move { vec![door.run(&party, &task).await] })
@@ -126,14 +145,17 @@ impl Door {
         answer
     }
 
-    /// Runs commands that have different keys, or read. Those on one key are read at once, and
-    /// written at once.
+    /// Runs commands, of which those with several keys meet no other, unless both read. Those on one
+    /// key are read at once, and written at once. What reads a record that another one changes runs
+    /// with that.
     async fn run_as_one(&self, party: &Party, tasks: &[Task]) -> Vec<Answer> {
+        let is_change = |task: &Task| task.command.has_one_key() && task.command.writes;
+        let changed: HashSet<&Bytes> = tasks.iter().filter(|task| is_change(task)).flat_map(Task::ids).collect();
         let (mut changes, mut reads, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for task in tasks.iter().enumerate() {
-            match task.1.command {
-                command if command.keys != Keys::One => others.push(task),
-                command if command.writes => changes.push(task),
+            match task.1 {
+                Task { command, .. } if !command.has_one_key() => others.push(task),
+                one if one.ids().any(|id| changed.contains(id)) => changes.push(task),
                 _ => reads.push(task),
             }
         }
@@ -156,8 +178,7 @@ impl Door {
         tasks: &[(usize, &Task)],
         run: impl FnOnce(Deadline) -> F,
     ) -> Vec<(usize, Answer)> {
-        let (first, deadline) = (tasks.first(), tasks.iter().map(|(_, task)| task.deadline).min());
-        let (Some((_, first)), Some(deadline)) = (first, deadline) else { return Vec::new() };
+        let Some(deadline) = tasks.iter().map(|(_, task)| task.deadline).min() else { return Vec::new() };
         let answered = {
             let Ok(_places) = self.admission.places(tasks.len(), deadline).await else {
                 return self.each(party, tasks).await;
@@ -170,49 +191,70 @@ impl Door {
             Err(refusal) => tasks.iter().map(|_| Some(Err(refusal.clone()))).collect(),
         };
         let (mut answers, mut left) = (Vec::with_capacity(tasks.len()), Vec::new());
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for ((place, task), answer) in tasks.iter().zip(answered) {
-            match answer {
-                Some(answer) => answers.push((*place, answer.unwrap_or_else(Answer::refused))),
-                None => left.push((*place, *task)),
+            let Some(answer) = answer else {
+                left.push((*place, *task));
+                continue;
+            };
+            let answer = answer.unwrap_or_else(Answer::refused);
+            if task.command.writes { &mut writes } else { &mut reads }.push(answer.reply.outcome());
+            answers.push((*place, answer));
+        }
+        for (writes, outcomes) in [(false, reads), (true, writes)] {
+            // They arrived together.
+            if let Some((_, first)) = tasks.first().filter(|_| !outcomes.is_empty()) {
+                self.meters.count(writes, first.began, outcomes);
             }
         }
-        // They are of one kind, and arrived together.
-        let outcomes = answers.iter().map(|(_, answer)| answer.reply.outcome());
-        self.meters.count(first.command.writes, first.began, outcomes);
         answers.extend(self.each(party, &left).await);
         answers
     }
 
-    /// Runs commands, each by itself.
+    /// Runs commands, each by itself. Those on one record run in their order.
     async fn each(&self, party: &Party, tasks: &[(usize, &Task)]) -> Vec<(usize, Answer)> {
-        join_all(tasks.iter().map(async |(place, task)| (*place, self.run(party, task).await))).await
+        let in_turn = by_first_id(tasks).into_iter().map(async |(_, places)| {
+            let mut answers = Vec::with_capacity(places.len());
+            for (place, task) in places.into_iter().map(|place| tasks[place]) {
+                answers.push((place, self.run(party, task).await));
+            }
+            answers
+        });
+        join_all(in_turn).await.into_iter().flatten().collect()
     }
 
-    /// Runs those commands, each of which changes another record, whose turns are free: a change that
-    /// has to wait for others of its record keeps none waiting.
+    /// Runs those commands on a record each whose turns are free: a change that has to wait for others
+    /// of its record keeps none waiting. Those on one record run in their order, and are one change.
     async fn change_as_one(
         &self,
         party: &Party,
         tasks: &[(usize, &Task)],
         deadline: Deadline,
     ) -> CommandResult<Answers> {
-        let (turns, are_free) = self.records.free_turns(&ids_of(tasks));
-        let free: Vec<_> =
-            tasks.iter().zip(&are_free).filter(|(_, is_free)| **is_free).map(|(task, _)| *task).collect();
-        let run = |drafts: &mut [Draft]| -> Vec<CommandResult<Answer>> {
-            free.iter()
-                .zip(drafts)
-                .map(|((_, task), draft)| self.change_one(party, task.command, draft, task.words_after_key()))
-                .collect()
+        let of_each = by_first_id(tasks);
+        let ids: Vec<Bytes> = of_each.iter().map(|(id, _)| (*id).clone()).collect();
+        let (turns, are_free) = self.records.free_turns(&ids);
+        let free = of_each.into_iter().zip(are_free).filter(|(_, is_free)| *is_free).map(|(of_one, _)| of_one);
+        let (ids, places): (Vec<Bytes>, Vec<Vec<usize>>) = free.map(|(id, places)| (id.clone(), places)).unzip();
+        let run = |drafts: &mut [Draft]| -> Vec<(usize, CommandResult<Answer>)> {
+            let mut answers = Vec::with_capacity(tasks.len());
+            for (draft, places) in drafts.iter_mut().zip(&places) {
+                for place in places {
+                    let (_, task) = tasks[*place];
+                    answers.push((*place, self.run_one(party, task.command, draft, task.words_after_key())));
+                }
+            }
+            answers
         };
-        let mut answers =
-            self.records.change_in_turn(deadline, turns, &ids_of(&free), run).await.map_err(refusal)?.into_iter();
-        Ok(are_free.into_iter().map(|is_free| if is_free { answers.next() } else { None }).collect())
+        let answered = self.records.change_in_turn(deadline, turns, &ids, run).await.map_err(refusal)?;
+        let mut answers: Answers = tasks.iter().map(|_| None).collect();
+        answered.into_iter().for_each(|(place, answer)| answers[place] = Some(answer));
+        Ok(answers)
     }
 
-    /// Runs a command that changes a record, with the memory for its answer. Without it the record
-    /// stays as it is.
-    fn change_one(
+    /// Runs a command on a record, with the memory for its answer. Without that the record stays as it
+    /// is.
+    fn run_one(
         &self,
         party: &Party,
         command: &RecordCommand,
@@ -220,18 +262,18 @@ impl Door {
         words: &[Bytes],
     ) -> CommandResult<Answer> {
         let is_short = match command.says {
-            Says::Little => true,
+            Says::Little => command.writes,
             Says::Numbers => is_small(words.len() * Reply::PART_BYTES),
             Says::Values => false,
         };
         if is_short {
             return command.run(draft, words).map(Answer::free);
         }
-        let before = draft.record().cloned();
+        let before = command.writes.then(|| draft.clone());
         let reply = command.run(draft, words)?;
         let answer = Answer::within(&self.memory, party, reply);
-        if answer.is_err() {
-            *draft = Draft::new(before, draft.now);
+        if let (Err(_), Some(before)) = (&answer, before) {
+            *draft = before;
         }
         answer
     }
@@ -300,7 +342,7 @@ impl Door {
             };
             let answers = keys.iter().enumerate().filter_map(|(place, (id, words))| {
                 let draft = &mut drafts[ids.binary_search(id).ok()?];
-                Some(self.change_one(party, command, draft, words).map(|answer| (place, answer)))
+                Some(self.run_one(party, command, draft, words).map(|answer| (place, answer)))
             });
             Ok((answers.collect::<CommandResult<Placed>>()?, share))
         };

@@ -8,7 +8,7 @@ use crate::record::{Content, Record};
 
 /// The record of an id, as it was found and as it is to be stored. All that is done to it happens at
 /// one time, and is seen as a whole or not at all.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Draft {
     record: Option<Record>,
     is_changed: bool,

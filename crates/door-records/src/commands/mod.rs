@@ -102,6 +102,11 @@ impl RecordCommand {
         }
     }
 
+    /// Whether it is about one key.
+    pub fn has_one_key(&self) -> bool {
+        self.keys == Keys::One
+    }
+
     /// The keys among the words after the name.
     pub fn ids<'a>(&self, words: &'a [Bytes]) -> impl Iterator<Item = &'a Bytes> + use<'a> {
         let (step, most) = match self.keys {

@@ -62,6 +62,9 @@ async fn every_command_on_records_is_counted_once_by_kind_and_outcome() {
     // Commands that run as one.
     connection.ask_all(&[&["SET", "e", "1"], &["SET", "f", "1"], &["GET", "a"], &["MGET", "a", "c"]]).await;
     assert_eq!(counts.take(), counted(&[("read answered", 2), ("write answered", 2)]));
+    // And those of them that are on one record.
+    connection.ask_all(&[&["SET", "g", "1"], &["GET", "g"], &["INCRBY", "g", "x"], &["INCR", "g"]]).await;
+    assert_eq!(counts.take(), counted(&[("read answered", 1), ("write answered", 2), ("write refused", 1)]));
 }
 
 #[tokio::test]

@@ -136,6 +136,55 @@ async fn a_command_that_changes_nothing_waits_for_the_change_that_it_saw() {
     }
 }
 
+/// What one connection is answered that sends all of this at once.
+async fn answers_at_once(subject: &Subject, commands: &[&str]) -> Vec<String> {
+    let words: Vec<Vec<&str>> = commands.iter().map(|command| command.split(' ').collect()).collect();
+    let sent: Vec<&[&str]> = words.iter().map(Vec::as_slice).collect();
+    subject.connect().ask_all(&sent).await.iter().map(|answer| answer.text()).collect()
+}
+
+#[tokio::test]
+async fn commands_that_one_client_sends_at_once_are_one_change_also_where_some_are_on_one_record() {
+    let (subject, gate) = gated().await;
+    gate.open();
+    assert_eq!(ask(&subject, &["SET", "c", "text"]).await.unwrap(), "OK");
+    let before = gate.arrived.load(Ordering::Relaxed);
+    let sent = [
+        ("HSET a f 1", "1"),
+        ("EXPIREAT a 9000000000", "1"),
+        ("HSET b f 1", "1"),
+        ("HSET c f 1", "WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ("HINCRBY a f 2", "3"),
+        ("EXPIREAT b 9000000000", "1"),
+        ("HGETALL a", "f 3"),
+        ("HINCRBY a f x", "ERR value is not an integer or out of range"),
+        ("EXPIRETIME a", "9000000000"),
+        ("APPEND c !", "5"),
+        ("GET c", "text!"),
+        ("EXISTS d", "0"),
+        ("HSETNX b f 2", "0"),
+    ];
+    assert_eq!(answers_at_once(&subject, &sent.map(|(command, _)| command)).await, sent.map(|(_, answer)| answer));
+    assert_eq!(gate.arrived.load(Ordering::Relaxed) - before, 1);
+    let left = ["HGETALL a", "EXPIRETIME a", "HGETALL b", "EXPIRETIME b", "GET c"];
+    assert_eq!(answers_at_once(&subject, &left).await, ["f 3", "9000000000", "f 1", "9000000000", "text!"]);
+}
+
+#[tokio::test]
+async fn commands_that_one_client_sends_at_once_keep_their_order_behind_the_change_of_another() {
+    let (subject, gate) = gated().await;
+    let first = ask(&subject, &["SET", "a", "1"]);
+    gate.has(1).await;
+    let sent = ["INCR a", "SET b 1", "APPEND a 0", "INCR a", "GET a", "EXPIREAT a 9000000000", "EXPIRETIME a"];
+    let open_then = async {
+        gate.has(2).await;
+        gate.open();
+    };
+    let (answers, ()) = tokio::join!(answers_at_once(&subject, &sent), open_then);
+    assert_eq!(answers, ["2", "OK", "2", "21", "21", "1", "9000000000"]);
+    assert_eq!(first.await.unwrap(), "OK");
+}
+
 #[tokio::test]
 async fn a_record_that_is_deleted_and_made_again_at_once_is_as_its_last_change_left_it() {
     let (subject, gate) = gated().await;
