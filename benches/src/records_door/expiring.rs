@@ -1,9 +1,12 @@
 //! Reads and writes while records expire and their space is reclaimed.
 
 use std::net::TcpStream;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use hdrhistogram::Histogram;
+use testbed::tally;
 
 use super::bench::Bench;
 use super::fill::fill;
@@ -45,7 +48,7 @@ const REST_MAX: Duration = Duration::from_secs(120);
 /// If that was too short, the next try has twice as much, up to so many times.
 const LONGER_MAX: u32 = 8;
 
-/// After this time all that has expired has to be reclaimed.
+/// After this time all that has expired has to be reclaimed, and its space too.
 const RECLAIMED_WITHIN: Duration = Duration::from_secs(1_800);
 
 /// The pause between two looks at the metrics of a server.
@@ -67,7 +70,7 @@ pub fn run(bench: &mut Bench) -> Result<Figures> {
             let mut longer = 1;
             while let Some(subject) = bench.start_with(kind, &[sweeps.as_str()])? {
                 if let Some(seen) = Seen::of(bench, &subject, sweep_every, longer)? {
-                    seen.report(&mut figures, kind);
+                    seen.report(&mut figures, kind)?;
                     break;
                 }
                 ensure!(longer < LONGER_MAX, "{kind}: records expire before the server is at rest");
@@ -83,7 +86,8 @@ struct Seen {
     /// How long the disk alone takes, in milliseconds.
     sync_ms: f64,
     rest: Arrivals<2>,
-    busy: Arrivals<2>,
+    /// While records expire and are reclaimed, piece by piece.
+    busy: Vec<Arrivals<2>>,
     /// Bytes on disk before anything expired, and at the end.
     before: u64,
     after: u64,
@@ -99,6 +103,8 @@ struct Reclaimed {
     lag_s: f64,
     /// From the expiry of the last record until all were reclaimed.
     within_s: f64,
+    /// Likewise until the files had at most [`LEFT_MAX`] of their bytes; `None`: they still have more.
+    space_within_s: Option<f64>,
 }
 
 impl Seen {
@@ -135,18 +141,29 @@ impl Seen {
             return Ok(None);
         }
         std::thread::sleep(expire_from.saturating_duration_since(Instant::now()));
-        let mut sweeps = Sweeps::of(subject, all_expired)?;
-        // The records expire in the first part of this. Then sweeps delete the last of them, and
-        // their files are merged.
-        let busy = std::thread::scope(|scope| {
-            let load = scope.spawn(|| mix.run(subject.address, rate, 2 * span + 2 * sweep_every));
-            while !load.is_finished() {
-                sweeps.iter_mut().try_for_each(|sweeps| sweeps.look().map(drop))?;
-                std::thread::sleep(LOOK_EVERY);
+        let mut sweeps = Sweeps::of(subject, all_expired, before)?;
+        // The records expire in the first piece of this. Then sweeps delete the last of them, and
+        // their files are merged. A server whose work does not show has as many pieces.
+        let mut busy = Vec::new();
+        loop {
+            let piece = std::thread::scope(|scope| {
+                let load = scope.spawn(|| mix.run(subject.address, rate, span + sweep_every));
+                while !load.is_finished() {
+                    sweeps.iter_mut().try_for_each(Sweeps::look)?;
+                    std::thread::sleep(LOOK_EVERY);
+                }
+                load.join().map_err(|_| anyhow!("the load panicked"))?
+            })?;
+            busy.push(piece);
+            let is_over = match &sweeps {
+                Some(sweeps) => sweeps.space_within_s.is_some() || all_expired.elapsed() > RECLAIMED_WITHIN,
+                None => all_expired.elapsed() > span,
+            };
+            if is_over {
+                break;
             }
-            load.join().map_err(|_| anyhow!("the load panicked"))?
-        })?;
-        let reclaimed = sweeps.map(Sweeps::wait).transpose()?;
+        }
+        let reclaimed = sweeps.map(Sweeps::end).transpose()?;
         subject.process.settle()?;
         let after = disk_bytes(subject.folder.path())?;
         let left: u64 = redis::cmd("DBSIZE").query(&mut subject.connect()?).context("DBSIZE")?;
@@ -155,11 +172,14 @@ impl Seen {
         Ok(Some(Self { sync_ms, rest, busy, before, after, left, reclaimed }))
     }
 
-    fn report(&self, figures: &mut Figures, kind: Kind) {
+    fn report(&self, figures: &mut Figures, kind: Kind) -> Result<()> {
         let what = |figure: &str| format!("{kind}: {figure}");
         figures.report(what(SYNC), "ms", self.sync_ms);
         for (of, name) in ["reads", "writes"].into_iter().enumerate() {
-            let [rest_ms, busy_ms] = [&self.rest, &self.busy].map(|arrivals| arrivals.loads[of].times().p99_ms);
+            let rest_ms = self.rest.loads[of].times().p99_ms;
+            let mut busy_us = Histogram::new(3)?;
+            self.busy.iter().try_for_each(|piece| busy_us.add(&piece.loads[of].latencies_us))?;
+            let busy_ms = tally::times(&busy_us).p99_ms;
             figures.report(what(&format!("{name} p99 at rest")), "ms", rest_ms);
             figures.report(what(&format!("{name} p99 while records expire")), "ms", busy_ms);
             let over = what(&format!("{name} p99 while records expire, over rest"));
@@ -168,67 +188,91 @@ impl Seen {
                 false => figures.report(over, "times", busy_ms / rest_ms),
             }
         }
-        figures.report(what("failed"), "operations", (self.rest.errors + self.busy.errors) as f64);
-        for (when, arrivals) in [("at rest", &self.rest), ("while records expire", &self.busy)] {
-            arrivals.report_lateness(figures, |figure| what(&format!("{when}: {figure}")));
+        let failed = self.rest.errors + self.busy.iter().map(|piece| piece.errors).sum::<u64>();
+        figures.report(what("failed"), "operations", failed as f64);
+        let latest = self.busy.iter().max_by(|a, b| a.lateness.max_ms.total_cmp(&b.lateness.max_ms));
+        for (when, arrivals) in [("at rest", Some(&self.rest)), ("while records expire", latest)] {
+            if let Some(arrivals) = arrivals {
+                arrivals.report_lateness(figures, |figure| what(&format!("{when}: {figure}")));
+            }
         }
         figures.report(what("on disk before"), "MB", self.before as f64 / 1e6);
         figures.report(what("on disk at the end"), "MB", self.after as f64 / 1e6);
         figures.report(what("records left"), "records", self.left as f64);
-        if let Some(Reclaimed { lag_s, within_s }) = self.reclaimed {
+        if let Some(Reclaimed { lag_s, within_s, space_within_s }) = self.reclaimed {
             figures.report(what("longest lag of the sweep"), "s", lag_s);
             figures.report(what("all reclaimed after the last record expired"), "s", within_s);
+            if let Some(space_within_s) = space_within_s {
+                figures.report(what("half of the disk free after the last record expired"), "s", space_within_s);
+            }
             let over = self.after as f64 / self.before as f64;
             figures.hold(what("on disk at the end, over before"), "times", Goal::AtMost(LEFT_MAX), over);
         }
+        Ok(())
     }
 }
 
-/// The sweeps of a data folder, as the metrics of its server show them.
+/// The sweeps of a data folder, as the metrics of its server and its files show them.
 struct Sweeps {
     client: Client<TcpStream>,
+    folder: PathBuf,
+    /// Bytes on disk before anything expired.
+    before: u64,
     /// When the last record expires.
     all_expired: Instant,
     /// The longest lag so far, in seconds.
     lag_s: f64,
     /// When the last sweep had ended, at each look from `all_expired` on at which that was another one.
     ended: Vec<f64>,
+    /// As in [`Reclaimed`], once they are known.
+    within_s: Option<f64>,
+    space_within_s: Option<f64>,
 }
 
 impl Sweeps {
     /// `None`: the server is none of Penates, or Cassandra reclaims.
-    fn of(subject: &Subject, all_expired: Instant) -> Result<Option<Self>> {
+    fn of(subject: &Subject, all_expired: Instant, before: u64) -> Result<Option<Self>> {
         if !subject.kind.is_penates() || subject.kind.is_on_cassandra() {
             return Ok(None);
         }
         let client = Client::connect(subject.http.context("a server without metrics")?)?;
-        Ok(Some(Self { client, all_expired, lag_s: 0.0, ended: Vec::new() }))
+        let folder = subject.folder.path().to_owned();
+        let (within_s, space_within_s) = (None, None);
+        Ok(Some(Self { client, folder, before, all_expired, lag_s: 0.0, ended: Vec::new(), within_s, space_within_s }))
     }
 
-    /// Returns whether all is reclaimed that has expired.
-    fn look(&mut self) -> Result<bool> {
-        let is_all_expired = Instant::now() >= self.all_expired;
+    /// Looks at what is reclaimed.
+    fn look(&mut self) -> Result<()> {
+        let now = Instant::now();
         let (_, metrics) = self.client.text(&Request::get("/metrics"))?;
         let lag_s = value(&metrics, LAG)?;
         self.lag_s = self.lag_s.max(lag_s);
-        if is_all_expired {
-            let ended = value(&metrics, ENDED)?;
-            if self.ended.last() != Some(&ended) {
-                self.ended.push(ended);
-            }
+        if now < self.all_expired {
+            return Ok(());
         }
+        let ended = value(&metrics, ENDED)?;
+        if self.ended.last() != Some(&ended) {
+            self.ended.push(ended);
+        }
+        let since_s = (now - self.all_expired).as_secs_f64();
         // The second of these sweeps has ended after all had expired, and the third has begun after
         // that.
-        Ok(self.ended.len() > 2 && lag_s == 0.0)
+        if self.ended.len() > 2 && lag_s == 0.0 {
+            self.within_s.get_or_insert(since_s);
+        }
+        if self.within_s.is_some()
+            && self.space_within_s.is_none()
+            && disk_bytes(&self.folder)? as f64 <= LEFT_MAX * self.before as f64
+        {
+            self.space_within_s = Some(since_s);
+        }
+        Ok(())
     }
 
-    /// Waits until all is reclaimed.
-    fn wait(mut self) -> Result<Reclaimed> {
-        while !self.look()? {
-            ensure!(self.all_expired.elapsed() < RECLAIMED_WITHIN, "not all is reclaimed in {RECLAIMED_WITHIN:?}");
-            std::thread::sleep(LOOK_EVERY);
-        }
-        Ok(Reclaimed { lag_s: self.lag_s, within_s: self.all_expired.elapsed().as_secs_f64() })
+    /// What they have reclaimed.
+    fn end(self) -> Result<Reclaimed> {
+        let within_s = self.within_s.with_context(|| format!("not all is reclaimed in {RECLAIMED_WITHIN:?}"))?;
+        Ok(Reclaimed { lag_s: self.lag_s, within_s, space_within_s: self.space_within_s })
     }
 }
 

@@ -33,13 +33,21 @@ use crate::{expiry, priority, read};
 /// commit, and not for all that has expired.
 const ROWS_PER_COMMIT: usize = 256;
 
-/// After a commit the sweep rests so many times as long as that took. Then other writes have the
-/// lane.
-const REST: u32 = 3;
+/// After a step the sweep rests so many times as long as that took. Then others have the lane and
+/// the processors.
+const REST: u32 = 9;
 
 /// The longest rest. A commit with other writes takes as long as their sync, which is no work of the
 /// lane: without this bound more would expire on a slow disk than is removed.
-const REST_MAX: Duration = Duration::from_millis(5);
+const REST_MAX: Duration = Duration::from_millis(20);
+
+/// A sweep that comes to rows that expired longer ago than this rests less: more expires than it
+/// removes otherwise.
+const LAG_MAX: Duration = Duration::from_mins(5);
+
+/// Then these hold in place of [`REST`] and [`REST_MAX`].
+const REST_BEHIND: u32 = 3;
+const REST_BEHIND_MAX: Duration = Duration::from_millis(5);
 
 /// After a failure that may pass the sweep waits so long, and then goes on. It waits twice as long
 /// after each further one in a row.
@@ -153,6 +161,12 @@ impl Due {
     }
 }
 
+/// How long a sweep rests after a step that took so long and came to rows that expired so long ago.
+fn rest_after(took: Duration, lag: Duration) -> Duration {
+    let (times, max) = if lag > LAG_MAX { (REST_BEHIND, REST_BEHIND_MAX) } else { (REST, REST_MAX) };
+    (took * times).min(max)
+}
+
 /// A page of contents that are not sealed.
 struct ContentPage {
     unsealed: Vec<ContentId>,
@@ -245,22 +259,22 @@ impl EmbeddedStore {
     /// Removes the next expired rows of a lane in one commit, and rests if more may be left.
     /// Returns whether more may be left.
     async fn sweep_some(&self, deadline: Deadline, lane: Lane, sweep: &mut RowSweep) -> StoreResult<bool> {
-        let (now, after) = (self.now(), sweep.after.clone());
+        let (begun, now, after) = (Instant::now(), self.now(), sweep.after.clone());
         let mut due = self.read(deadline, lane, move |view| Due::find(view, now, after)).await?;
         let entries = mem::take(&mut due.entries);
-        let took = match entries.is_empty() {
+        let lag = match entries.is_empty() {
             true => Duration::ZERO,
             false => self.reclaim_entries(deadline, lane, sweep, entries).await?,
         };
         let is_more = due.is_more;
         sweep.come_behind(due);
         if is_more {
-            sleep((took * REST).min(REST_MAX).min(deadline.remaining())).await;
+            sleep(rest_after(begun.elapsed(), lag).min(deadline.remaining())).await;
         }
         Ok(is_more)
     }
 
-    /// Removes rows by their entries, the oldest first. Returns how long that took.
+    /// Removes rows by their entries, the oldest first. Returns how long ago that had expired.
     async fn reclaim_entries(
         &self,
         deadline: Deadline,
@@ -270,9 +284,7 @@ impl EmbeddedStore {
     ) -> StoreResult<Duration> {
         let (count, first) = (entries.len() as u64, entries.first().and_then(|first| expiry::time(first)));
         let plan = Plan::of(lane, vec![Change::Reclaim { entries }]).synced_within(SYNC_DELAY);
-        let begun = Instant::now();
         let submitted = self.submit(deadline, Plan { is_touched: true, ..plan }).await;
-        let took = begun.elapsed();
         // A commit that fails shows as well how late the sweep is.
         let lag = first.map_or(Duration::ZERO, |first| self.now().since(first));
         sweep.lag = sweep.lag.max(lag);
@@ -281,7 +293,7 @@ impl EmbeddedStore {
             Outcome::Unknown { reason } => return Err(StoreError::Unavailable(reason)),
             Outcome::Applied | Outcome::Refused { .. } => sweep.rows += count,
         }
-        Ok(took)
+        Ok(lag)
     }
 
     fn note_lag(&self, lane: Lane, lag: Duration) {

@@ -156,6 +156,20 @@ impl Subject {
     }
 }
 
+#[test]
+fn a_sweep_rests_for_most_of_the_time_until_more_expires_than_it_removes() {
+    let ms = Duration::from_millis;
+    for (took, lag, rest) in [
+        (ms(1), Duration::ZERO, ms(9)),
+        (ms(1), LAG_MAX, ms(9)),
+        (ms(100), LAG_MAX, REST_MAX),
+        (ms(1), LAG_MAX + ms(1), ms(3)),
+        (ms(100), HOUR, REST_BEHIND_MAX),
+    ] {
+        assert_eq!(rest_after(took, lag), rest, "{took:?} {lag:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_record_has_one_entry_however_often_its_expiry_changes() {
     let subject = Subject::new();
