@@ -36,8 +36,8 @@ impl<F: Fn(Vec<Task>) -> Vec<Answering>> Start for F {}
 /// What the commands under way do with a key.
 struct Use {
     is_written: bool,
-    /// The group in which all of them are gathered; `None`: one of them has several keys, or they are
-    /// of several groups.
+    /// The group in which all of them are gathered; `None`: one of them has several keys, or they
+    /// are of several groups.
     group: Option<u64>,
 }
 
@@ -59,8 +59,8 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    /// An empty one. `keeps_order` says whether commands that are started together, each with one key,
-    /// run in their order where that is the same.
+    /// An empty one. `keeps_order` says whether commands that are started together, each with one
+    /// key, run in their order where they have the same key.
     pub(crate) fn new(keeps_order: bool) -> Self {
         Self {
             keeps_order,
@@ -74,8 +74,8 @@ impl Pipeline {
         }
     }
 
-    /// Whether a command may be added before those that are under way have ended: none of them changes
-    /// what it reads, or reads what it changes, unless they run as one in their order.
+    /// Whether a command may be added before those that are under way have ended: none of them
+    /// changes what it reads, or reads what it changes, unless they run as one in their order.
     pub(crate) fn admits(&self, task: &Task) -> bool {
         let meets = |key: &Bytes| {
             let Some(used) = self.keys.get(key) else { return false };

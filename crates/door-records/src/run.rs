@@ -73,9 +73,26 @@ impl Task {
         self.command.ids(self.words())
     }
 
+    /// Whether it has one key and may change its record.
+    fn changes_one(&self) -> bool {
+        self.command.has_one_key() && self.command.writes
+    }
+
     /// The words after the key of a command on one key.
     fn words_after_key(&self) -> &[Bytes] {
         self.words().get(1..).unwrap_or_default()
+    }
+}
+
+/// What becomes of a command that ran as one with others, which were refused and may not be tried
+/// one by one; `None`: it may, because it only reads and nothing was changed.
+fn refused_with(task: &Task, tasks: &[(usize, &Task)], refusal: &Refusal) -> Option<CommandResult<Answer>> {
+    let only_read = !tasks.iter().any(|(_, task)| task.command.writes);
+    match refusal.outcome() {
+        _ if task.command.writes || only_read => Some(Err(refusal.clone())),
+        // It could see a change that comes behind it.
+        Outcome::Unknown => Some(Err(Refusal::deadline())),
+        _ => None,
     }
 }
 
@@ -102,8 +119,8 @@ type Answers = Vec<Option<CommandResult<Answer>>>;
 pub(crate) type Placed = Vec<(usize, Answer)>;
 
 impl Door {
-    /// Whether commands that are started together run as one. Then those that have one key each run in
-    /// their order where that is the same.
+    /// Whether commands that are started together run as one. Then those with one key each run in
+    /// their order where they have the same key.
     pub(crate) fn runs_as_one(&self) -> bool {
         self.records.changes_several_at_once()
     }
@@ -145,12 +162,11 @@ impl Door {
         answer
     }
 
-    /// Runs commands, of which those with several keys meet no other, unless both read. Those on one
-    /// key are read at once, and written at once. What reads a record that another one changes runs
-    /// with that.
+    /// Runs commands. The records of those with one key each are read at once, and written at once.
+    /// What reads a record that another one changes runs with that. No other command changes a key
+    /// of a command with several keys, and such a command changes no key of another.
     async fn run_as_one(&self, party: &Party, tasks: &[Task]) -> Vec<Answer> {
-        let is_change = |task: &Task| task.command.has_one_key() && task.command.writes;
-        let changed: HashSet<&Bytes> = tasks.iter().filter(|task| is_change(task)).flat_map(Task::ids).collect();
+        let changed: HashSet<&Bytes> = tasks.iter().filter(|task| task.changes_one()).flat_map(Task::ids).collect();
         let (mut changes, mut reads, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for task in tasks.iter().enumerate() {
             match task.1 {
@@ -188,7 +204,7 @@ impl Door {
         let answered = match answered {
             Ok(answered) => answered,
             Err(refusal) if refusal.allows_each() => return self.each(party, tasks).await,
-            Err(refusal) => tasks.iter().map(|_| Some(Err(refusal.clone()))).collect(),
+            Err(refusal) => tasks.iter().map(|(_, task)| refused_with(task, tasks, &refusal)).collect(),
         };
         let (mut answers, mut left) = (Vec::with_capacity(tasks.len()), Vec::new());
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
@@ -211,9 +227,15 @@ impl Door {
         answers
     }
 
-    /// Runs commands, each by itself. Those on one record run in their order.
+    /// Runs commands, each by itself. If some of them change single records, those on one record run
+    /// in their order.
     async fn each(&self, party: &Party, tasks: &[(usize, &Task)]) -> Vec<(usize, Answer)> {
-        let in_turn = by_first_id(tasks).into_iter().map(async |(_, places)| {
+        let keeps_order = tasks.iter().any(|(_, task)| task.changes_one());
+        let places: Vec<Vec<usize>> = match keeps_order {
+            true => by_first_id(tasks).into_iter().map(|(_, places)| places).collect(),
+            false => (0..tasks.len()).map(|place| vec![place]).collect(),
+        };
+        let in_turn = places.into_iter().map(async |places| {
             let mut answers = Vec::with_capacity(places.len());
             for (place, task) in places.into_iter().map(|place| tasks[place]) {
                 answers.push((place, self.run(party, task).await));
@@ -223,8 +245,9 @@ impl Door {
         join_all(in_turn).await.into_iter().flatten().collect()
     }
 
-    /// Runs those commands on a record each whose turns are free: a change that has to wait for others
-    /// of its record keeps none waiting. Those on one record run in their order, and are one change.
+    /// Runs those commands on a record each whose turns are free: a change that has to wait for
+    /// others of its record keeps none waiting. Those on one record run in their order, and are one
+    /// change.
     async fn change_as_one(
         &self,
         party: &Party,
@@ -252,8 +275,8 @@ impl Door {
         Ok(answers)
     }
 
-    /// Runs a command on a record, with the memory for its answer. Without that the record stays as it
-    /// is.
+    /// Runs a command on a record, with the memory for its answer. Without that the record stays as
+    /// it is.
     fn run_one(
         &self,
         party: &Party,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use budget::Memory;
 
+use store::faults::{Fault, Faults, Kind};
 use store::{Call, Outcome, Step, Store, StoreError, StoreResult, Table, Wrapper};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -183,6 +184,29 @@ async fn commands_that_one_client_sends_at_once_keep_their_order_behind_the_chan
     let (answers, ()) = tokio::join!(answers_at_once(&subject, &sent), open_then);
     assert_eq!(answers, ["2", "OK", "2", "21", "21", "1", "9000000000"]);
     assert_eq!(first.await.unwrap(), "OK");
+}
+
+#[tokio::test]
+async fn a_read_among_changes_that_fail_is_answered_unless_it_might_see_one_of_them() {
+    let mut faults = None;
+    let wrap = |store: Arc<dyn Store>| {
+        let wrapped = Arc::new(Faults::new(store));
+        faults = Some(wrapped.clone());
+        wrapped as Arc<dyn Store>
+    };
+    let subject = Subject::wrapped(wrap, Memory::new(1 << 20), settings()).await;
+    let faults = faults.unwrap();
+    assert_eq!(ask(&subject, &["SET", "a", "1"]).await.unwrap(), "OK");
+    let sent = ["SET b 1", "GET a", "SET a 2", "GET a", "GET c"];
+    for (fault, expected) in [
+        (Fault::Overloaded, ["OVERLOADED", "1", "OVERLOADED", "1", "nothing"]),
+        (Fault::UnknownNotApplied, ["UNKNOWN", "DEADLINE", "UNKNOWN", "DEADLINE", "nothing"]),
+    ] {
+        faults.next(Kind::Run, fault);
+        let answers = answers_at_once(&subject, &sent).await;
+        let words: Vec<&str> = answers.iter().map(|answer| answer.split(' ').next().unwrap()).collect();
+        assert_eq!(words, expected, "{fault:?}: {answers:?}");
+    }
 }
 
 #[tokio::test]
