@@ -37,17 +37,17 @@ const ROWS_PER_COMMIT: usize = 256;
 /// the processors.
 const REST: u32 = 9;
 
-/// The longest rest. A commit with other writes takes as long as their sync, which is no work of the
-/// lane: without this bound more would expire on a slow disk than is removed.
+/// The longest rest. A commit with other writes takes as long as their sync, which is no work of
+/// the lane: without this bound more would expire on a slow disk than is removed.
 const REST_MAX: Duration = Duration::from_millis(20);
 
-/// A sweep that comes to rows that expired longer ago than this rests less: more expires than it
-/// removes otherwise.
+/// A sweep that comes to rows that expired longer ago than this is late: more may expire than it
+/// removes.
 const LAG_MAX: Duration = Duration::from_mins(5);
 
-/// Then these hold in place of [`REST`] and [`REST_MAX`].
-const REST_BEHIND: u32 = 3;
-const REST_BEHIND_MAX: Duration = Duration::from_millis(5);
+/// Then it rests so many times as long as the commit took, and so long at most.
+const REST_LATE: u32 = 3;
+const REST_LATE_MAX: Duration = Duration::from_millis(5);
 
 /// After a failure that may pass the sweep waits so long, and then goes on. It waits twice as long
 /// after each further one in a row.
@@ -161,10 +161,17 @@ impl Due {
     }
 }
 
-/// How long a sweep rests after a step that took so long and came to rows that expired so long ago.
-fn rest_after(took: Duration, lag: Duration) -> Duration {
-    let (times, max) = if lag > LAG_MAX { (REST_BEHIND, REST_BEHIND_MAX) } else { (REST, REST_MAX) };
-    (took * times).min(max)
+/// A commit of a sweep.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reclaimed {
+    took: Duration,
+    /// How long ago the first row had expired.
+    lag: Duration,
+}
+
+/// How long a sweep rests after a step that took so long, with its commit.
+fn rest_after(step: Duration, Reclaimed { took, lag }: Reclaimed) -> Duration {
+    if lag > LAG_MAX { (took * REST_LATE).min(REST_LATE_MAX) } else { (step * REST).min(REST_MAX) }
 }
 
 /// A page of contents that are not sealed.
@@ -262,29 +269,31 @@ impl EmbeddedStore {
         let (begun, now, after) = (Instant::now(), self.now(), sweep.after.clone());
         let mut due = self.read(deadline, lane, move |view| Due::find(view, now, after)).await?;
         let entries = mem::take(&mut due.entries);
-        let lag = match entries.is_empty() {
-            true => Duration::ZERO,
+        let reclaimed = match entries.is_empty() {
+            true => Reclaimed::default(),
             false => self.reclaim_entries(deadline, lane, sweep, entries).await?,
         };
         let is_more = due.is_more;
         sweep.come_behind(due);
         if is_more {
-            sleep(rest_after(begun.elapsed(), lag).min(deadline.remaining())).await;
+            sleep(rest_after(begun.elapsed(), reclaimed).min(deadline.remaining())).await;
         }
         Ok(is_more)
     }
 
-    /// Removes rows by their entries, the oldest first. Returns how long ago that had expired.
+    /// Removes rows by their entries, the oldest first.
     async fn reclaim_entries(
         &self,
         deadline: Deadline,
         lane: Lane,
         sweep: &mut RowSweep,
         entries: Vec<Bytes>,
-    ) -> StoreResult<Duration> {
+    ) -> StoreResult<Reclaimed> {
         let (count, first) = (entries.len() as u64, entries.first().and_then(|first| expiry::time(first)));
         let plan = Plan::of(lane, vec![Change::Reclaim { entries }]).synced_within(SYNC_DELAY);
+        let begun = Instant::now();
         let submitted = self.submit(deadline, Plan { is_touched: true, ..plan }).await;
+        let took = begun.elapsed();
         // A commit that fails shows as well how late the sweep is.
         let lag = first.map_or(Duration::ZERO, |first| self.now().since(first));
         sweep.lag = sweep.lag.max(lag);
@@ -293,7 +302,7 @@ impl EmbeddedStore {
             Outcome::Unknown { reason } => return Err(StoreError::Unavailable(reason)),
             Outcome::Applied | Outcome::Refused { .. } => sweep.rows += count,
         }
-        Ok(lag)
+        Ok(Reclaimed { took, lag })
     }
 
     fn note_lag(&self, lane: Lane, lag: Duration) {

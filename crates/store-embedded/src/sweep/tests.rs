@@ -157,16 +157,16 @@ impl Subject {
 }
 
 #[test]
-fn a_sweep_rests_for_most_of_the_time_until_more_expires_than_it_removes() {
+fn a_sweep_rests_nine_times_as_long_as_its_steps_until_it_is_late() {
     let ms = Duration::from_millis;
-    for (took, lag, rest) in [
-        (ms(1), Duration::ZERO, ms(9)),
-        (ms(1), LAG_MAX, ms(9)),
-        (ms(100), LAG_MAX, REST_MAX),
-        (ms(1), LAG_MAX + ms(1), ms(3)),
-        (ms(100), HOUR, REST_BEHIND_MAX),
+    for (step, took, lag, rest) in [
+        (ms(2), ms(1), Duration::ZERO, ms(18)),
+        (ms(2), ms(1), LAG_MAX, ms(18)),
+        (ms(100), ms(1), LAG_MAX, REST_MAX),
+        (ms(2), ms(1), LAG_MAX + ms(1), ms(3)),
+        (ms(100), ms(90), HOUR, REST_LATE_MAX),
     ] {
-        assert_eq!(rest_after(took, lag), rest, "{took:?} {lag:?}");
+        assert_eq!(rest_after(step, Reclaimed { took, lag }), rest, "{step:?} {took:?} {lag:?}");
     }
 }
 
