@@ -11,8 +11,8 @@ use bytes::Bytes;
 use door_records::{Access, Exceeded, Refused, Rights, WrongPassword};
 use http::Method;
 use serde_json::json;
+use store::Table;
 use store::faults::{Damage, Fault, Faults, Harm, Kind};
-use store::{Store, Table};
 
 use crate::support::counts::Counts;
 use crate::support::http::{get, put, send};
@@ -166,14 +166,8 @@ async fn ask_by(by: By, (connection, router): (&mut Connection, &Router), writes
 async fn what_ends_by_its_deadline_or_is_not_known_is_counted() {
     let counts = Counts::default();
     let _recorded = metrics::set_default_local_recorder(&counts);
-    let mut faults = None;
-    let wrap = |store: Arc<dyn Store>| {
-        let wrapped = Arc::new(Faults::new(store));
-        faults = Some(wrapped.clone());
-        wrapped as Arc<dyn Store>
-    };
-    let subject = Subject::wrapped(wrap, Memory::new(64 << 20), settings()).await;
-    let (router, mut connection, faults) = (subject.router(), subject.connect(), faults.unwrap());
+    let (subject, faults) = Subject::wrapped(Faults::new, Memory::new(64 << 20), settings()).await;
+    let (router, mut connection) = (subject.router(), subject.connect());
     ask(&mut connection, &["SET damaged 1"]).await;
     counts.take();
     let ways = [By::Command, By::Request, By::Line];

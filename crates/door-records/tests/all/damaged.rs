@@ -1,26 +1,18 @@
 //! Damaged records, which are never served as data.
 
-use std::sync::Arc;
-
 use budget::Memory;
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::json;
+use store::Table;
 use store::faults::{Damage, Faults, Harm};
-use store::{Store, Table};
 
 use crate::support::{Subject, http as over_http, settings};
 
 #[tokio::test]
 async fn a_damaged_record_is_refused_and_counted_and_hides_no_others() {
-    let mut faults = None;
-    let wrap = |store: Arc<dyn Store>| {
-        let wrapped = Arc::new(Faults::new(store));
-        faults = Some(wrapped.clone());
-        wrapped as Arc<dyn Store>
-    };
-    let subject = Subject::wrapped(wrap, Memory::new(64 << 20), settings()).await;
-    let (mut connection, faults) = (subject.connect(), faults.unwrap());
+    let (subject, faults) = Subject::wrapped(Faults::new, Memory::new(64 << 20), settings()).await;
+    let mut connection = subject.connect();
     for (id, text) in [("a", "1"), ("b", "2")] {
         assert_eq!(connection.ask(&["SET", id, text]).await.text(), "OK");
     }

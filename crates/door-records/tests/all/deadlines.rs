@@ -14,7 +14,6 @@ use budget::Memory;
 use futures::future::join_all;
 use http::{HeaderMap, Request, StatusCode, header};
 use records::Mode;
-use store::Store;
 use store::faults::{Fault, Faults, Kind, Rates};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
@@ -29,15 +28,9 @@ const STALL: Fault = Fault::Delay(Duration::from_secs(3_600));
 
 async fn stalling() -> (Subject, Arc<Faults>, Connection) {
     let settings = door_records::Settings { deadline: DEADLINE, ..settings() };
-    let mut faults = None;
-    let wrap = |store: Arc<dyn Store>| {
-        let wrapped = Arc::new(Faults::new(store));
-        faults = Some(wrapped.clone());
-        wrapped as Arc<dyn Store>
-    };
-    let subject = Subject::wrapped(wrap, Memory::new(64 << 20), settings).await;
+    let (subject, faults) = Subject::wrapped(Faults::new, Memory::new(64 << 20), settings).await;
     let connection = subject.connect();
-    (subject, faults.unwrap(), connection)
+    (subject, faults, connection)
 }
 
 /// The answer, and how long it took.

@@ -1,6 +1,5 @@
 //! What strangers may send: clear errors, and memory within the budget.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::frame::Frame;
@@ -9,7 +8,6 @@ use crate::support::{Connection, Subject, fill, settings};
 use budget::{Memory, Party};
 use door_records::{Access, Exceeded, Refused, Rights, WrongPassword};
 use records::Mode;
-use store::Store;
 use store::faults::{Fault, Kind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -242,14 +240,8 @@ async fn a_change_without_memory_for_its_answer_changes_nothing() {
 
 #[tokio::test]
 async fn the_answer_of_a_change_keeps_its_memory_while_the_change_is_written() {
-    let (memory, mut gate) = (Memory::new(1 << 20), None);
-    let wrap = |store: Arc<dyn Store>| {
-        let wrapped = Arc::new(Gate::new(store));
-        gate = Some(wrapped.clone());
-        wrapped as Arc<dyn Store>
-    };
-    let subject = Subject::wrapped(wrap, memory.clone(), settings()).await;
-    let gate = gate.unwrap();
+    let memory = Memory::new(1 << 20);
+    let (subject, gate) = Subject::wrapped(Gate::new, memory.clone(), settings()).await;
     let (mut connection, value) = (subject.connect(), "v".repeat(6_000));
     for id in ["a", "b"] {
         connection.ask(&["SET", id, &value]).await;

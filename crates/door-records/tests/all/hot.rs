@@ -45,20 +45,14 @@ impl Wrapper for Gate {
 }
 
 async fn gated() -> (Subject, Arc<Gate>) {
-    let mut gate = None;
-    let wrap = |inner: Arc<dyn Store>| {
-        let made = Arc::new(Gate {
-            inner,
-            arrived: AtomicUsize::new(0),
-            is_open: watch::Sender::new(false),
-            refuses_first: AtomicBool::new(false),
-        });
-        gate = Some(made.clone());
-        made as Arc<dyn Store>
+    let gate = |inner| Gate {
+        inner,
+        arrived: AtomicUsize::new(0),
+        is_open: watch::Sender::new(false),
+        refuses_first: AtomicBool::new(false),
     };
     let settings = door_records::Settings { deadline: PATIENCE, ..settings() };
-    let subject = Subject::wrapped(wrap, Memory::new(1 << 20), settings).await;
-    (subject, gate.unwrap())
+    Subject::wrapped(gate, Memory::new(1 << 20), settings).await
 }
 
 impl Gate {
@@ -188,14 +182,7 @@ async fn commands_that_one_client_sends_at_once_keep_their_order_behind_the_chan
 
 #[tokio::test]
 async fn a_read_among_changes_that_fail_is_answered_unless_it_might_see_one_of_them() {
-    let mut faults = None;
-    let wrap = |store: Arc<dyn Store>| {
-        let wrapped = Arc::new(Faults::new(store));
-        faults = Some(wrapped.clone());
-        wrapped as Arc<dyn Store>
-    };
-    let subject = Subject::wrapped(wrap, Memory::new(1 << 20), settings()).await;
-    let faults = faults.unwrap();
+    let (subject, faults) = Subject::wrapped(Faults::new, Memory::new(1 << 20), settings()).await;
     assert_eq!(ask(&subject, &["SET", "a", "1"]).await.unwrap(), "OK");
     let sent = ["SET b 1", "GET a", "SET a 2", "GET a", "GET c"];
     for (fault, expected) in [

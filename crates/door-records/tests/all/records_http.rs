@@ -16,7 +16,7 @@ use futures::channel::mpsc;
 use http::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use store::faults::{Fault, Faults, Kind};
-use store::{Clock, Store, SystemClock};
+use store::{Clock, SystemClock};
 use tokio::time::{Instant, timeout};
 use tower::ServiceExt;
 
@@ -306,15 +306,10 @@ async fn lines_that_change_records_do_not_count_as_asking_for_them() {
 #[tokio::test]
 async fn lines_on_one_record_happen_in_their_order_although_one_is_refused_late() {
     const LINES: usize = 66;
-    let mut wrapped = None;
-    let wrap = |store: Arc<dyn Store>| {
-        let faults = Arc::new(Faults::new(store));
-        let gate = Arc::new(Gate::new(faults.clone()));
-        wrapped = Some((faults, gate.clone()));
-        gate as Arc<dyn Store>
-    };
-    let subject = Subject::wrapped(wrap, Memory::new(64 << 20), settings()).await;
-    let (router, (faults, gate)) = (subject.router(), wrapped.unwrap());
+    let mut faults = None;
+    let wrap = |store| Gate::new(faults.insert(Arc::new(Faults::new(store))).clone());
+    let (subject, gate) = Subject::wrapped(wrap, Memory::new(64 << 20), settings()).await;
+    let (router, faults) = (subject.router(), faults.unwrap());
     put(&router, "/records/a", json!("first")).await;
     let lines: Vec<String> =
         (0..LINES).map(|number| json!({"id": "a", "text": number.to_string()}).to_string()).collect();
@@ -368,14 +363,8 @@ async fn the_answer_to_a_line_comes_while_the_request_still_arrives() {
 
 #[tokio::test]
 async fn a_request_that_stalls_is_504_at_its_deadline() {
-    let mut faults = None;
-    let wrap = |store: Arc<dyn Store>| {
-        let wrapped = Arc::new(Faults::new(store));
-        faults = Some(wrapped.clone());
-        wrapped as Arc<dyn Store>
-    };
-    let subject = Subject::wrapped(wrap, Memory::new(1 << 20), settings()).await;
-    let (router, faults) = (subject.router(), faults.unwrap());
+    let (subject, faults) = Subject::wrapped(Faults::new, Memory::new(1 << 20), settings()).await;
+    let router = subject.router();
     tokio::time::pause();
     let in_20_ms = [("penates-deadline", "20")];
     let timed = async |method: Method, body: Body| {

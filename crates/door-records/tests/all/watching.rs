@@ -189,8 +189,8 @@ impl Wrapper for Away {
 
 #[tokio::test]
 async fn a_transaction_that_only_reads_is_answered_where_nothing_can_be_changed() {
-    let wrap = |store| Arc::new(Shared(Arc::new(Away(store)))) as Arc<dyn Store>;
-    let subject = Subject::wrapped(wrap, Memory::new(1 << 20), settings()).await;
+    let wrap = |store| Shared(Arc::new(Away(store)));
+    let (subject, _) = Subject::wrapped(wrap, Memory::new(1 << 20), settings()).await;
     let mut connection = subject.connect();
     connection.ask(&["SET", "a", "1"]).await;
     let answers = connection.ask_all(&[&["WATCH", "a"], &["MULTI"], &["GET", "a"], &["TTL", "a"], &["EXEC"]]).await;
@@ -201,14 +201,8 @@ async fn a_transaction_that_only_reads_is_answered_where_nothing_can_be_changed(
 
 #[tokio::test]
 async fn a_transaction_that_only_reads_waits_for_no_change_and_writes_nothing() {
-    let mut gate = None;
-    let wrap = |store: Arc<dyn Store>| {
-        let wrapped = Arc::new(Gate::new(store));
-        gate = Some(wrapped.clone());
-        wrapped as Arc<dyn Store>
-    };
-    let subject = Subject::wrapped(wrap, Memory::new(1 << 20), settings()).await;
-    let (gate, mut changing, mut reading) = (gate.unwrap(), subject.connect(), subject.connect());
+    let (subject, gate) = Subject::wrapped(Gate::new, Memory::new(1 << 20), settings()).await;
+    let (mut changing, mut reading) = (subject.connect(), subject.connect());
     changing.ask(&["SET", "a", "1"]).await;
     let closed = gate.closed().await;
     let read = async {
@@ -225,16 +219,10 @@ async fn a_transaction_that_only_reads_waits_for_no_change_and_writes_nothing() 
 #[tokio::test]
 async fn a_transaction_does_not_happen_if_its_watch_was_refused() {
     const PREVIOUS: &str = "EXECABORT Transaction discarded because of previous errors.";
-    let mut faults = None;
-    let wrap = |store: Arc<dyn Store>| {
-        let wrapped = Arc::new(Faults::new(store));
-        faults = Some(wrapped.clone());
-        wrapped as Arc<dyn Store>
-    };
     let memory = Memory::new(1 << 20);
     let settings = door_records::Settings { deadline: Duration::from_millis(50), ..settings() };
-    let subject = Subject::wrapped(wrap, memory.clone(), settings).await;
-    let (mut connection, faults) = (subject.connect(), faults.unwrap());
+    let (subject, faults) = Subject::wrapped(Faults::new, memory.clone(), settings).await;
+    let mut connection = subject.connect();
     let ids: Vec<String> = (0..65).map(|number| format!("id{number}")).collect();
     let many: Vec<&str> = std::iter::once("WATCH").chain(ids.iter().map(String::as_str)).collect();
     let one = ["WATCH", "a"];

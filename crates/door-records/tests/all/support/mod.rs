@@ -110,19 +110,20 @@ impl Subject {
 
     /// Starts it with a budget and settings.
     pub async fn with(memory: Memory, settings: Settings) -> Self {
-        Self::wrapped(|store| store, memory, settings).await
+        let (folder, engine) = opened();
+        Self::over(Records::new(engine, Arc::new(SystemClock)), Some(folder), memory, settings)
     }
 
     /// Likewise, within a wrapper of the store.
-    pub async fn wrapped(
-        wrap: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>,
+    pub async fn wrapped<W: Store + 'static>(
+        wrap: impl FnOnce(Arc<dyn Store>) -> W,
         memory: Memory,
         settings: Settings,
-    ) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
-        let records = Records::new(wrap(within_limits(engine)), Arc::new(SystemClock));
-        Self::over(records, Some(folder), memory, settings)
+    ) -> (Self, Arc<W>) {
+        let (folder, engine) = opened();
+        let wrapped = Arc::new(wrap(engine));
+        let records = Records::new(wrapped.clone(), Arc::new(SystemClock));
+        (Self::over(records, Some(folder), memory, settings), wrapped)
     }
 
     /// Starts it over a data folder, with a clock.
@@ -135,26 +136,23 @@ impl Subject {
 
     /// Starts it over a data folder, with records that remember what is asked for most.
     pub async fn remembering() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
-        let records = Records::new(within_limits(engine), Arc::new(SystemClock)).remembering();
+        let (folder, engine) = opened();
+        let records = Records::new(engine, Arc::new(SystemClock)).remembering();
         Self::over(records, Some(folder), Memory::new(64 << 20), settings())
     }
 
     /// Starts it for clients of which not each may do everything.
     pub async fn guarded(access: Box<dyn Access>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
-        let records = Arc::new(Records::new(within_limits(engine), Arc::new(SystemClock)));
+        let (folder, engine) = opened();
+        let records = Arc::new(Records::new(engine, Arc::new(SystemClock)));
         let door = Door::new(records.clone(), access, Memory::new(64 << 20), settings());
         Self { records, door, stop: CancellationToken::new(), _folder: Some(folder) }
     }
 
     /// Starts it over a store that meets faults, and that several processes seem to share.
     pub async fn shared(mode: Mode, settings: Settings) -> (Self, Arc<Faults>) {
-        let folder = tempfile::tempdir().unwrap();
-        let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
-        let faults = Arc::new(Faults::new(within_limits(engine)));
+        let (folder, engine) = opened();
+        let faults = Arc::new(Faults::new(engine));
         let records = Records::in_mode(Arc::new(Shared(faults.clone())), Arc::new(SystemClock), mode);
         (Self::over(records, Some(folder), Memory::new(64 << 20), settings), faults)
     }
@@ -235,6 +233,13 @@ impl Subject {
     pub fn connect(&self) -> Connection {
         Connection::new(self.pipe(1 << 20))
     }
+}
+
+/// A new data folder and the store in it.
+fn opened() -> (TempDir, Arc<dyn Store>) {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = EmbeddedStore::open(folder.path(), EmbeddedOptions::default(), Arc::new(SystemClock)).unwrap();
+    (folder, within_limits(engine))
 }
 
 fn within_limits(engine: Arc<dyn Store>) -> Arc<dyn Store> {
