@@ -46,9 +46,9 @@ fn limits() -> [String; 2] {
     [format!("-timeout={INPUT_SECONDS}"), format!("-rss_limit_mb={MEMORY_MB}")]
 }
 
-/// The names of the targets: the files in `fuzz/targets`.
+/// The names of the targets: the files in `instruments/fuzz/targets`.
 fn targets() -> Result<Vec<String>> {
-    let folder = root().join("fuzz/targets");
+    let folder = root().join("instruments/fuzz/targets");
     let mut names = Vec::new();
     for file in std::fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))? {
         let path = file?.path();
@@ -63,13 +63,13 @@ fn targets() -> Result<Vec<String>> {
 fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
     // Findings are written to the first folder. A real volume (ZIP, METS and record) is the seed of
     // all targets.
-    let corpus = format!("fuzz/corpus/{target}");
+    let corpus = format!("instruments/fuzz/corpus/{target}");
     std::fs::create_dir_all(root().join(&corpus)).with_context(|| format!("cannot make {corpus}"))?;
     // It is built before, so that the time of the run is that of the target.
     crate::run(&mut cargo_fuzz("build", target))?;
     let mut fuzz = cargo_fuzz("run", target);
     fuzz.args([corpus.as_str(), SEEDS]);
-    let own_seeds = root().join("fuzz/seeds").join(target);
+    let own_seeds = root().join("instruments/fuzz/seeds").join(target);
     if own_seeds.is_dir() {
         fuzz.arg(own_seeds);
     }
@@ -82,7 +82,7 @@ fn fuzz_one(target: &str, seconds: u32) -> Result<()> {
         println!("{target}: {:.1} s of processor time", after.saturating_sub(before).as_secs_f64());
     }
     if !status.success() {
-        bail!("fuzz target {target} ended with {status}; what it found is in fuzz/artifacts/{target}");
+        bail!("fuzz target {target} ended with {status}; what it found is in instruments/fuzz/artifacts/{target}");
     }
     Ok(())
 }

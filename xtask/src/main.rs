@@ -3,7 +3,6 @@
 
 mod advisories;
 mod configuration;
-mod conformance;
 mod failures;
 mod fixture;
 mod fuzz;
@@ -38,9 +37,6 @@ enum Chore {
     /// Run servers over a simulated store with choices drawn from a seed (`--seed N`, `--seeds N`),
     /// and check their promises
     Simulate(simulate::Options),
-    /// Judge any server by RFC 7089 (Memento), by the Fedora API and by what Fedora has beside it
-    /// (`conformance URL`, the address of a container)
-    Conformance(conformance::Options),
     /// Check formatting, and run clippy with warnings as errors
     Lint,
     /// Check that every dependency has an accepted licence
@@ -54,7 +50,7 @@ enum Chore {
     /// Write the tables of docs/configuration.md and packaging/penates.toml from the settings in the
     /// code
     Configuration,
-    /// Write tables of benches/RESULTS.md from the reports in benches/results
+    /// Write tables of instruments/benches/RESULTS.md from the reports in instruments/benches/results
     Results,
 }
 
@@ -63,7 +59,6 @@ fn main() -> Result<()> {
         Chore::Test(options) => test::run(&options),
         Chore::Proofs(options) => proofs::run(&options),
         Chore::Simulate(options) => simulate::run_seeds(&options),
-        Chore::Conformance(options) => conformance::judge(&options),
         Chore::Lint => lint(),
         Chore::Licenses => licenses::check(),
         Chore::Advisories => advisories::check(),

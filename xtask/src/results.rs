@@ -1,41 +1,30 @@
-//! Writes tables of `benches/RESULTS.md` from what benchmarks measured.
+//! Writes the figures of `instruments/benches/RESULTS.md` from what benchmarks measured.
 //!
-//! A section of that file is between two marks. The first one names a report in `benches/results`,
-//! which a benchmark wrote (`--json FILE`).
+//! The last cell of a row links a report in `instruments/benches/results`, which a benchmark wrote
+//! (`--json FILE`), as `[peak](results/records-peak.json)`. The first cell names a figure of that
+//! benchmark, with or without `Penates: ` before it. The fourth one may name a peer: the figure of
+//! the same name behind the peer's. Rows whose last cell links no report are written by hand.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::root;
 
-const BEGIN: &str = "<!-- by `cargo xtask results` from results/";
-const BEGIN_END: &str = " -->";
-const END: &str = "<!-- end -->";
-
-/// What a benchmark wrote: `Report` in `benches/src/rig/report.rs`.
+/// What a benchmark wrote: `Report` in `instruments/benches/src/rig/report.rs`.
 #[derive(Deserialize)]
 struct Report {
     machine: Machine,
-    peers: Vec<String>,
-    settings: BTreeMap<String, Value>,
     benchmarks: Vec<Benchmark>,
-    left_out: Vec<String>,
 }
 
 #[derive(Deserialize)]
 struct Machine {
     processor: Option<String>,
     processors: usize,
-    memory: Option<String>,
-    kernel: Option<String>,
-    load_before: Option<String>,
-    rustc: Option<String>,
-    commit: Option<String>,
     optimized: bool,
 }
 
@@ -62,117 +51,127 @@ enum Goal {
     AtMost(f64),
 }
 
-/// Writes all sections again.
+/// Writes all rows that link a report again.
 pub(crate) fn write() -> Result<()> {
-    let file = root().join("benches/RESULTS.md");
+    let file = root().join("instruments/benches/RESULTS.md");
     let text = std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
-    std::fs::write(&file, rewritten(&text, &sections()?)?).with_context(|| format!("writing {}", file.display()))
+    std::fs::write(&file, rewritten(&text, &reports()?)?).with_context(|| format!("writing {}", file.display()))
 }
 
-/// The section of each report, by the name of its file.
-fn sections() -> Result<BTreeMap<String, String>> {
-    let mut sections = BTreeMap::new();
-    for entry in std::fs::read_dir(root().join("benches/results"))? {
+/// The reports by the names of their files.
+fn reports() -> Result<BTreeMap<String, Report>> {
+    let mut reports = BTreeMap::new();
+    for entry in std::fs::read_dir(root().join("instruments/benches/results"))? {
         let path = entry?.path();
-        let section = section(&path).with_context(|| format!("reading {}", path.display()))?;
-        sections.insert(path.file_name().unwrap_or_default().to_string_lossy().into_owned(), section);
+        let report = report(&path).with_context(|| format!("reading {}", path.display()))?;
+        reports.insert(path.file_name().unwrap_or_default().to_string_lossy().into_owned(), report);
     }
-    Ok(sections)
+    Ok(reports)
 }
 
-fn section(file: &Path) -> Result<String> {
+fn report(file: &Path) -> Result<Report> {
     let report: Report = serde_json::from_slice(&std::fs::read(file)?)?;
     ensure!(report.machine.optimized, "the figures of a debug build mean nothing: measure a release build");
-    report.markdown()
+    Ok(report)
 }
 
-/// The text with all sections replaced. Each section needs its place in the text.
-fn rewritten(text: &str, sections: &BTreeMap<String, String>) -> Result<String> {
-    let (mut out, mut unused) = (String::new(), sections.keys().collect::<BTreeSet<_>>());
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        writeln!(out, "{line}")?;
-        let Some(name) = line.strip_prefix(BEGIN).and_then(|line| line.strip_suffix(BEGIN_END)) else { continue };
-        let section = sections.get(name).with_context(|| format!("there is no file benches/results/{name}"))?;
-        unused.remove(&name.to_owned());
-        let end = lines.find(|line| *line == END).with_context(|| format!("no {END:?} follows {line:?}"))?;
-        write!(out, "\n{section}\n{end}\n")?;
+/// The text with all rows that link a report written again. Each report needs a row.
+fn rewritten(text: &str, reports: &BTreeMap<String, Report>) -> Result<String> {
+    let (mut out, mut unused) = (String::new(), reports.keys().collect::<Vec<_>>());
+    for line in text.lines() {
+        let Some(row) = Row::of(line) else {
+            writeln!(out, "{line}")?;
+            continue;
+        };
+        let report = reports.get(row.report).with_context(|| format!("no file results/{}: {line}", row.report))?;
+        unused.retain(|name| *name != row.report);
+        writeln!(out, "{}", row.written(report).with_context(|| line.to_owned())?)?;
     }
     if let Some(name) = unused.first() {
-        bail!("benches/RESULTS.md has no place for {name}: add the lines\n{BEGIN}{name}{BEGIN_END}\n{END}");
+        bail!("instruments/benches/RESULTS.md has no row of {name}: add one, or delete the report");
     }
     Ok(out)
 }
 
-impl Report {
-    fn markdown(&self) -> Result<String> {
-        let Self { machine, .. } = self;
-        let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
-        let mut out = String::new();
-        writeln!(
-            out,
-            "- machine: {} x {}, memory {}, Linux {}",
-            machine.processors,
-            known(&machine.processor),
-            known(&machine.memory),
-            known(&machine.kernel),
-        )?;
-        writeln!(out, "- load before: {}", known(&machine.load_before))?;
-        writeln!(out, "- commit: {}", known(&machine.commit))?;
-        writeln!(out, "- compiler: {}", known(&machine.rustc))?;
-        let settings = self.settings.iter().filter(|(_, value)| !value.is_null());
-        for (name, value) in settings {
-            writeln!(out, "- {name}: {value}")?;
-        }
-        self.peers.iter().try_for_each(|peer| writeln!(out, "- installed beside it: {peer}"))?;
-        self.left_out.iter().try_for_each(|why| writeln!(out, "- left out: {why}"))?;
+/// A row that links a report.
+struct Row<'a> {
+    figure: &'a str,
+    peer: &'a str,
+    from: &'a str,
+    benchmark: &'a str,
+    report: &'a str,
+}
 
-        let held: Vec<String> = self.rows(true).collect();
-        let measured: Vec<String> = self.rows(false).collect();
-        if !held.is_empty() {
-            writeln!(out, "\n| what | unit | target | median | min | max | met |")?;
-            writeln!(out, "|---|---|---|---|---|---|---|")?;
-            held.iter().try_for_each(|row| writeln!(out, "{row}"))?;
-        }
-        if !measured.is_empty() {
-            // Where nothing has a target, nothing has to be hidden.
-            let is_folded = !held.is_empty();
-            if is_folded {
-                writeln!(out, "\n<details>\n<summary>Also measured, without targets</summary>")?;
-            }
-            writeln!(out, "\n| what | unit | median | min | max |")?;
-            writeln!(out, "|---|---|---|---|---|")?;
-            measured.iter().try_for_each(|row| writeln!(out, "{row}"))?;
-            if is_folded {
-                writeln!(out, "\n</details>")?;
-            }
-        }
-        Ok(out)
+impl<'a> Row<'a> {
+    fn of(line: &'a str) -> Option<Self> {
+        let cells: Vec<&str> = line.strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
+        let [figure, _, _, peer, _, from] = cells[..] else { return None };
+        let (benchmark, link) = from.strip_prefix('[')?.split_once("](results/")?;
+        let (report, _) = link.split_once(')')?;
+        let peer = peer.split_once(": ").map_or(peer, |(name, _)| name);
+        Some(Self { figure, peer, from, benchmark, report })
     }
 
-    /// The rows of figures with or without a target.
-    fn rows(&self, with_target: bool) -> impl Iterator<Item = String> {
-        let figures = self.benchmarks.iter().flat_map(|bench| bench.figures.iter().map(|figure| (&bench.name, figure)));
-        figures
-            .filter(move |(_, figure)| figure.target.is_some() == with_target)
-            .filter_map(|(name, figure)| figure.row(name))
+    fn written(&self, report: &Report) -> Result<String> {
+        let Self { figure, peer, from, benchmark, .. } = self;
+        let figures = report.benchmarks.iter().find(|bench| bench.name == *benchmark).map(|bench| &bench.figures);
+        let named = |what: &str| figures.and_then(|figures| figures.iter().find(|figure| figure.what == what));
+        let ours = format!("Penates: {figure}");
+        let measured = named(figure).or_else(|| named(&ours)).context("the report has no such figure")?;
+        let reached = measured.reached()?;
+        let machine = report.machine.to_string();
+        if peer.is_empty() {
+            let target = measured.target("");
+            return Ok(format!("| {figure} | {target} | {reached} |  | {machine} | {from} |"));
+        }
+        let of_peer = named(&format!("{peer}: {figure}")).context("the report has no such figure of the peer")?;
+        let (median, of_peer) = (measured.median()?, of_peer.median()?);
+        let share = named(&format!("{}: over {peer}", measured.what));
+        let (target, share) = match share {
+            Some(share) => (share.target(" ×"), share.bold(digits(share.median()?))),
+            None => (measured.target(""), digits(median / of_peer)),
+        };
+        let of_peer = digits(of_peer);
+        Ok(format!("| {figure} | {target} | {reached} | {peer}: {of_peer} × {share} | {machine} | {from} |"))
     }
 }
 
 impl Figure {
-    /// A row of a table; `None` if nothing was measured.
-    fn row(&self, benchmark: &str) -> Option<String> {
-        let min = self.samples.iter().copied().min_by(f64::total_cmp)?;
-        let max = self.samples.iter().copied().max_by(f64::total_cmp)?;
-        let spread = [self.median?, min, max].map(digits).join(" | ");
-        let Self { what, unit, .. } = self;
-        let target = match &self.target {
-            None => return Some(format!("| {benchmark}: {what} | {unit} | {spread} |")),
-            Some(Goal::AtLeast(bound)) => format!("≥ {bound}"),
-            Some(Goal::AtMost(bound)) => format!("≤ {bound}"),
+    fn median(&self) -> Result<f64> {
+        self.median.with_context(|| format!("{} was not measured", self.what))
+    }
+
+    fn target(&self, of: &str) -> String {
+        match &self.target {
+            None => String::new(),
+            Some(Goal::AtLeast(bound)) => format!("≥ {bound}{of}"),
+            Some(Goal::AtMost(bound)) => format!("≤ {bound}{of}"),
+        }
+    }
+
+    /// The median, and the least and the greatest value if they differ.
+    fn reached(&self) -> Result<String> {
+        let median = format!("{} {}", digits(self.median()?), self.unit);
+        let [min, max] = [f64::min, f64::max].map(|of| self.samples.iter().copied().reduce(of).map(digits));
+        let spread = match (min, max) {
+            (Some(min), Some(max)) if min != max => format!(" ({min} to {max})"),
+            _ => String::new(),
         };
-        let met = if self.met? { "yes" } else { "**no**" };
-        Some(format!("| {benchmark}: {what} | {unit} | {target} | {spread} | {met} |"))
+        Ok(self.bold(median.trim_end().to_owned()) + &spread)
+    }
+
+    /// Emphasizes what misses its target.
+    fn bold(&self, text: String) -> String {
+        if self.met == Some(false) { format!("**{text}**") } else { text }
+    }
+}
+
+impl std::fmt::Display for Machine {
+    /// How many processors, and their kind in one word.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.processor.as_deref().unwrap_or("unknown");
+        let kind = name.split_whitespace().find(|word| !["AMD", "Intel(R)"].contains(word)).unwrap_or(name);
+        write!(out, "{} {}", self.processors, kind.trim_end_matches("(R)"))
     }
 }
 
@@ -193,67 +192,59 @@ mod tests {
     use super::*;
 
     const REPORT: &str = r#"{
-        "machine": {"processor": "CPU", "processors": 2, "memory": "9 kB", "kernel": "6", "load_before": "0 0 0",
-            "version": "1", "rustc": "rustc 1", "commit": "abc", "optimized": true},
-        "peers": ["nginx 1"], "settings": {"volumes": 5, "pages": null}, "left_out": [],
-        "benchmarks": [{"name": "page", "figures": [
-            {"what": "rate", "unit": "1/s", "target": {"at-least": 3000.0}, "met": false, "median": 2000.4,
+        "machine": {"processor": "Intel(R) Xeon(R) Processor @ 2.50GHz", "processors": 2, "optimized": true},
+        "benchmarks": [{"name": "peak", "figures": [
+            {"what": "Penates: HSET", "unit": "1/s", "target": null, "met": null, "median": 2000.4,
                 "samples": [2000.4, 1.5, 2500.0]},
-            {"what": "p99", "unit": "ms", "target": {"at-most": 5}, "met": true, "median": 0.25, "samples": [0.25]},
-            {"what": "CPU", "unit": "s", "target": null, "met": null, "median": 12.34, "samples": [12.34]},
-            {"what": "nothing", "unit": "s", "target": null, "met": null, "median": null, "samples": []}
+            {"what": "Redis: HSET", "unit": "1/s", "target": null, "met": null, "median": 4000, "samples": [4000]},
+            {"what": "Penates: HSET: over Redis", "unit": "times", "target": {"at-least": 1.0}, "met": false,
+                "median": 0.49, "samples": [0.49]},
+            {"what": "Penates: p99", "unit": "ms", "target": {"at-most": 5}, "met": false, "median": 8,
+                "samples": [8]},
+            {"what": "Redis: p99", "unit": "ms", "target": null, "met": null, "median": 2, "samples": [2]},
+            {"what": "refused", "unit": "", "target": {"at-most": 0}, "met": true, "median": 0, "samples": [0]}
         ]}]}"#;
 
+    fn reports() -> BTreeMap<String, Report> {
+        BTreeMap::from([("a.json".to_owned(), serde_json::from_str(REPORT).unwrap())])
+    }
+
     #[test]
-    fn the_section_of_a_report_has_machine_commit_targets_medians_spread_and_what_was_met() {
-        let report: Report = serde_json::from_str(REPORT).unwrap();
-        let expected = "\
-- machine: 2 x CPU, memory 9 kB, Linux 6
-- load before: 0 0 0
-- commit: abc
-- compiler: rustc 1
-- volumes: 5
-- installed beside it: nginx 1
-
-| what | unit | target | median | min | max | met |
-|---|---|---|---|---|---|---|
-| page: rate | 1/s | ≥ 3000 | 2000 | 1.50 | 2500 | **no** |
-| page: p99 | ms | ≤ 5 | 0.250 | 0.250 | 0.250 | yes |
-
-<details>
-<summary>Also measured, without targets</summary>
-
-| what | unit | median | min | max |
-|---|---|---|---|---|
-| page: CPU | s | 12.3 | 12.3 | 12.3 |
-
-</details>
+    fn a_row_that_links_a_report_has_its_figures_and_all_other_lines_stay() {
+        let text = "\
+| figure | target | reached | peer | machine | from |
+|---|---|---|---|---|---|
+| HSET | | | Redis | | [peak](results/a.json) once |
+| p99 | | 7 | Redis: 3 × 9 | 1 Z80 | [peak](results/a.json) |
+| refused | | | | | [peak](results/a.json) |
+| p99 | | 7 | | 16 Xeon | by hand |
 ";
-        assert_eq!(report.markdown().unwrap(), expected);
+        let expected = "\
+| figure | target | reached | peer | machine | from |
+|---|---|---|---|---|---|
+| HSET | ≥ 1 × | 2000 1/s (1.50 to 2500) | Redis: 4000 × **0.490** | 2 Xeon | [peak](results/a.json) once |
+| p99 | ≤ 5 | **8.00 ms** | Redis: 2.00 × 4.00 | 2 Xeon | [peak](results/a.json) |
+| refused | ≤ 0 | 0 |  | 2 Xeon | [peak](results/a.json) |
+| p99 | | 7 | | 16 Xeon | by hand |
+";
+        assert_eq!(rewritten(text, &reports()).unwrap(), expected);
+        assert_eq!(rewritten(expected, &reports()).unwrap(), expected);
     }
 
     #[test]
-    fn only_what_is_between_the_marks_is_written_again_and_twice_is_as_once() {
-        let sections = BTreeMap::from([("a.json".to_owned(), "new\n".to_owned())]);
-        let text = format!("before\n{BEGIN}a.json{BEGIN_END}\nold\nolder\n{END}\nafter\n");
-        let written = rewritten(&text, &sections).unwrap();
-        assert_eq!(written, format!("before\n{BEGIN}a.json{BEGIN_END}\n\nnew\n\n{END}\nafter\n"));
-        assert_eq!(rewritten(&written, &sections).unwrap(), written);
-    }
-
-    #[test]
-    fn a_section_needs_a_report_and_an_end_and_a_report_needs_a_section() {
-        let sections = BTreeMap::from([("a.json".to_owned(), String::new())]);
-        let refusal = |text: &str| rewritten(text, &sections).unwrap_err().to_string();
-        assert!(refusal(&format!("{BEGIN}b.json{BEGIN_END}\n{END}\n")).contains("no file benches/results/b.json"));
-        assert!(refusal(&format!("{BEGIN}a.json{BEGIN_END}\n")).contains("follows"));
-        assert!(refusal("nothing\n").contains("no place for a.json"));
+    fn a_row_needs_its_report_and_its_figures_and_a_report_needs_a_row() {
+        let refusal = |text: &str| format!("{:#}", rewritten(text, &reports()).unwrap_err());
+        assert!(refusal("| HSET | | | | | [peak](results/b.json) |").contains("no file results/b.json"));
+        assert!(refusal("| HGET | | | | | [peak](results/a.json) |").contains("no such figure"));
+        assert!(refusal("| HSET | | | | | [fill](results/a.json) |").contains("no such figure"));
+        assert!(refusal("| HSET | | | KeyDB | | [peak](results/a.json) |").contains("no such figure of the peer"));
+        assert!(refusal("nothing").contains("no row of a.json"));
     }
 
     #[test]
     fn the_results_have_what_the_reports_say() {
-        let text = std::fs::read_to_string(root().join("benches/RESULTS.md")).unwrap();
-        let written = rewritten(&text, &sections().unwrap()).unwrap();
+        let text = std::fs::read_to_string(root().join("instruments/benches/RESULTS.md")).unwrap();
+        let written = rewritten(&text, &super::reports().unwrap()).unwrap();
         let other = text.lines().zip(written.lines()).find(|(present, new)| present != new);
         assert!(text == written, "run `cargo xtask results`: {other:?}");
     }

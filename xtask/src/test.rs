@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use cargo_metadata::{MetadataCommand, Target};
-use clap::Args;
+use cargo_metadata::{MetadataCommand, Package, Target};
+use clap::{Args, ValueEnum};
 
 use crate::failures::Failures;
 use crate::{cargo, in_ci, proofs, root, tools};
@@ -18,6 +18,9 @@ use crate::{cargo, in_ci, proofs, root, tools};
 /// The options of the tests.
 #[derive(Args)]
 pub struct Options {
+    /// Whose tests
+    #[arg(value_enum, default_value = "product")]
+    houses: Vec<House>,
     /// Rounds of each crash test (kill -9 at random moments), in place of the number that each has
     #[arg(long)]
     crash_rounds: Option<u32>,
@@ -25,6 +28,25 @@ pub struct Options {
     /// results of all others
     #[arg(long, default_value_t = 45)]
     program_minutes: u32,
+}
+
+/// A part of the workspace with a program of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+enum House {
+    /// The store and its doors (`crates`), and the chores
+    Product,
+    /// The testbed, the lab, the simulator and what else measures or judges (`instruments`)
+    Instruments,
+}
+
+impl House {
+    /// The house of a package.
+    fn of(package: &Package) -> Self {
+        match package.manifest_path.as_str().contains("/instruments/") {
+            true => Self::Instruments,
+            false => Self::Product,
+        }
+    }
 }
 
 /// Tests append a line "what: why" to the file this variable names, for each part that they could
@@ -61,11 +83,18 @@ const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
 pub fn run(options: &Options) -> Result<()> {
     let missing = tools::provide();
     let not_run_file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
-    let programs = programs()?;
+    let houses: BTreeSet<House> = options.houses.iter().copied().collect();
+    let packages = packages(&houses)?;
+    let programs = programs(&packages);
     let tests_beside = |tests_more: usize| {
         let mut tests = cargo();
         // One run reports everything that fails.
-        tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
+        tests.args(["test", "--locked", "--no-fail-fast"]);
+        // All of them with the features of the workspace, so that nothing is built twice.
+        match houses.len() {
+            1 => tests.args(packages.iter().flat_map(|package| ["--package", package.name.as_str()])),
+            _ => tests.arg("--workspace"),
+        };
         tests.args(["--config", &killed_after(Duration::from_mins(u64::from(options.program_minutes)))]);
         tests.env(NOT_RUN_VARIABLE, not_run_file.path());
         if std::env::var_os(THREADS_VARIABLE).is_none() {
@@ -112,16 +141,21 @@ impl Program {
     }
 }
 
-/// The programs of the workspace that have tests.
-fn programs() -> Result<BTreeSet<Program>> {
+/// The packages of houses.
+fn packages(houses: &BTreeSet<House>) -> Result<Vec<Package>> {
     let metadata = MetadataCommand::new().manifest_path(root().join("Cargo.toml")).no_deps().exec();
     let packages = metadata.context("cargo metadata")?.packages;
-    let targets = packages.into_iter().flat_map(|package| package.targets).filter(|target| target.test);
-    let program = |target: Target| {
+    Ok(packages.into_iter().filter(|package| houses.contains(&House::of(package))).collect())
+}
+
+/// The programs of packages that have tests.
+fn programs(packages: &[Package]) -> BTreeSet<Program> {
+    let targets = packages.iter().flat_map(|package| &package.targets).filter(|target| target.test);
+    let program = |target: &Target| {
         let option = if target.is_test() { "--test" } else { "--bin" };
-        (target.is_test() || target.is_bin()).then_some(Program { option, name: target.name })
+        (target.is_test() || target.is_bin()).then(|| Program { option, name: target.name.clone() })
     };
-    Ok(targets.filter_map(program).collect())
+    targets.filter_map(program).collect()
 }
 
 /// The arguments that make Cargo run the programs of a lane.
@@ -304,8 +338,22 @@ mod tests {
     }
 
     #[test]
+    fn the_store_depends_on_no_instrument() {
+        let crates_of = |package: &str| {
+            let mut tree = cargo();
+            tree.args(["tree", "--locked", "--edges", "normal,build", "--prefix", "none", "--package", package]);
+            String::from_utf8(tree.output().unwrap().stdout).unwrap()
+        };
+        let is_instrument = |line: &&str| line.contains("/instruments/");
+        let of_store = crates_of("penates");
+        assert!(of_store.lines().count() > 200, "{of_store}");
+        assert_eq!(of_store.lines().find(is_instrument), None);
+        assert!(crates_of("lares").lines().find(is_instrument).is_some(), "the test would see one");
+    }
+
+    #[test]
     fn each_program_runs_once_and_fuzz_targets_do_not() {
-        let programs = programs().unwrap();
+        let programs = programs(&packages(&[House::Product, House::Instruments].into()).unwrap());
         let has = |option, name: &str| programs.contains(&Program { option, name: name.to_owned() });
         assert!(LANES.iter().flat_map(|lane| lane.programs).all(|name| has("--test", name)), "{programs:?}");
         let runs: usize = [None, Some(0), Some(1)].map(|lane| arguments(&programs, lane).count()).iter().sum();

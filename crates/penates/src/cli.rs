@@ -3,29 +3,17 @@
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::LazyLock;
 
 use bytesize::ByteSize;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 use store::Table;
+pub use terminal::OutputArgs;
+use terminal::build::VERSION;
 
 use crate::commands;
 use crate::exit;
-
-/// The commit from which this program was built, if `PENATES_COMMIT` was set then.
-pub const COMMIT: Option<&str> = option_env!("PENATES_COMMIT");
-/// The tag of that commit, if `PENATES_TAG` was set then.
-pub const TAG: Option<&str> = option_env!("PENATES_TAG");
-/// Where its source is, if `PENATES_REPOSITORY` was set then.
-pub const REPOSITORY: Option<&str> = option_env!("PENATES_REPOSITORY");
-
-/// The version, with the commit if it is known.
-static VERSION: LazyLock<String> = LazyLock::new(|| {
-    let version = env!("CARGO_PKG_VERSION");
-    COMMIT.map_or_else(|| version.to_owned(), |commit| format!("{version} (commit {commit})"))
-});
 
 /// Penates stores digitised volumes and serves thousands of them as one ZIP.
 #[derive(Debug, Parser)]
@@ -213,28 +201,15 @@ pub enum Command {
     ///
     /// This works only on the machine of the store, through its folder or its server's socket.
     Token(commands::token::TokenArgs),
-    /// Run a real Cassandra cluster on this machine, for trials.
-    ///
-    /// Its nodes are processes on loopback addresses. The first run fetches Cassandra from Maven
-    /// Central, unless CASSANDRA_HOME names an installation. Java 17 is needed. No node outlives
-    /// the process that runs the cluster.
-    Cluster(commands::cluster::ClusterArgs),
-    /// Measure which load a server holds, and keep what was measured.
-    ///
-    /// A plan says which users arrive when, and what they do. Workers make the load in an open loop: a
-    /// request counts from the instant at which it was due. Any server can be measured.
-    Testbed(commands::testbed::TestbedArgs),
+    /// Read tables of a store at each node of Cassandra, so that nodes that have just started find
+    /// them in their caches.
+    Warm(commands::warm::WarmArgs),
     /// Let a server read its configuration again.
     ///
     /// Connections go on. The certificate, the level of the log and most limits change at once. The
     /// command names settings that need a restart. SIGHUP does the same. The command uses the socket
     /// in the data folder, or that of `listen.admin`.
     Reload(commands::reload::ReloadArgs),
-    /// Find out which settings of Cassandra suit a load.
-    ///
-    /// A plan names settings, values and loads. The lab measures them on a node of its own, in random
-    /// order and often enough, and recommends a change only if the difference is sure.
-    Lab(commands::lab::LabArgs),
     /// Estimate what a store needs: a data folder, and the same on Cassandra.
     ///
     /// It prints disk, memory, processors and network. The sums are those of measured costs.
@@ -342,14 +317,6 @@ pub struct WriteArgs {
     /// only in ./data, if no folder is named: one that is named may be a disk that is not mounted.
     #[arg(long, conflicts_with = "server", help_heading = "Store")]
     pub init: bool,
-}
-
-/// The form of the output.
-#[derive(Clone, Copy, Debug, Default, Args)]
-pub struct OutputArgs {
-    /// Print JSON (lists: one object per line).
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Volumes per processor to work on at once: most wait for the disk while one is processed.

@@ -11,11 +11,10 @@
 //!   itself. `audited.rs` records what commands do to such a store.
 //! - `ingest/`: importing many volumes in parallel, into a store of this process or to a server.
 //!   `download/`: downloads that resume. `wanted.rs`: volumes by conditions.
-//! - `output.rs`, `progress.rs`, `exit.rs`: output for people and programs.
+//! - `progress.rs`, `exit.rs` and the crate `terminal`: output for people and programs.
 
-// First, because of its macro.
 #[macro_use]
-pub mod output;
+extern crate terminal;
 
 mod audited;
 pub mod cli;
@@ -25,7 +24,6 @@ pub mod download;
 pub mod exit;
 pub mod ids;
 pub mod ingest;
-pub mod interrupt;
 pub mod loading;
 pub mod local;
 pub mod progress;
@@ -36,6 +34,8 @@ pub mod samples;
 mod served;
 pub mod settings;
 pub mod wanted;
+
+pub use terminal::{interrupt, output};
 
 use std::io;
 use std::process::ExitCode;

@@ -22,8 +22,6 @@ const VERIFIED: &str = "{pos}/{len} resources verified  {per_sec}  {eta} left  {
 
 const RECORDS: &str = "{spinner} {pos} records  {per_sec}";
 const RANGES: &str = "{pos}/{len} ranges  {eta} left  {wide_bar}";
-const WORKER: &str = "{prefix}  {pos}/{len} s  {msg}";
-const STUDY: &str = "{pos}/{len} runs  {msg}  {wide_bar}";
 const ROWS: &str = "{spinner} {pos} rows  {per_sec}";
 
 /// The progress of an import: the text of `summary` (volumes and pages), bytes of ZIPs, rate and time
@@ -90,16 +88,6 @@ pub fn printed_records() -> ProgressBar {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
     bar
-}
-
-/// The progress of a worker of the testbed: the seconds of its load, and a message of the caller's.
-pub fn worker(number: u32, seconds: u64) -> ProgressBar {
-    ProgressBar::new(seconds).with_style(style(WORKER)).with_prefix(format!("worker {number}"))
-}
-
-/// The progress of a study of the lab: runs, and a message of the caller's. Their number may grow.
-pub fn study() -> ProgressBar {
-    ProgressBar::new(0).with_style(style(STUDY))
 }
 
 /// The progress of reading rows, whose total number is not known.
@@ -199,19 +187,9 @@ mod tests {
 
     #[test]
     fn indicatif_accepts_every_template() {
-        for template in [
-            IMPORT,
-            BYTES,
-            BYTES_WITHOUT_END,
-            COPY,
-            VOLUMES,
-            RESOURCES,
-            RESOURCES_WITHOUT_END,
-            RECORDS,
-            RANGES,
-            ROWS,
-            STUDY,
-        ] {
+        for template in
+            [IMPORT, BYTES, BYTES_WITHOUT_END, COPY, VOLUMES, RESOURCES, RESOURCES_WITHOUT_END, RECORDS, RANGES, ROWS]
+        {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -4,7 +4,6 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use crate::cli::Cli;
-use crate::output::Output;
 
 /// Arguments of `penates completions`.
 #[derive(Debug, Args)]
@@ -18,9 +17,5 @@ pub struct CompletionsArgs {
 
 /// Runs it.
 pub fn run(args: CompletionsArgs) -> anyhow::Result<()> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "penates", &mut script);
-    let mut output = Output::stdout();
-    output.bytes(&script)?;
-    output.finish()
+    terminal::documents::completions(args.shell, Cli::command())
 }

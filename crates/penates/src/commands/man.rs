@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::{Args, CommandFactory};
 
 use crate::cli::Cli;
@@ -19,7 +18,5 @@ pub struct ManArgs {
 
 /// Runs it.
 pub fn run(args: ManArgs) -> anyhow::Result<()> {
-    let writing = || format!("writing manual pages into {}", args.folder.display());
-    std::fs::create_dir_all(&args.folder).with_context(writing)?;
-    clap_mangen::generate_to(Cli::command(), &args.folder).with_context(writing)
+    terminal::documents::manual(Cli::command(), &args.folder)
 }

@@ -3,7 +3,6 @@
 pub mod audit;
 pub mod backup;
 pub mod cat;
-pub mod cluster;
 pub mod completions;
 pub mod config;
 pub mod copy;
@@ -17,7 +16,6 @@ pub mod history;
 pub mod home;
 pub mod import;
 pub mod init;
-pub mod lab;
 pub mod load;
 pub mod ls;
 pub mod man;
@@ -35,12 +33,12 @@ pub mod search;
 pub mod serve;
 pub mod stat;
 pub mod synth;
-pub mod testbed;
 pub mod token;
 pub mod tokens;
 pub mod tree;
 pub mod upgrade;
 pub mod verify;
+pub mod warm;
 
 use serde_json::json;
 
@@ -88,10 +86,8 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,
-        Command::Cluster(args) => cluster::run(args).await,
-        Command::Testbed(args) => testbed::run(args).await,
+        Command::Warm(args) => warm::run(args).await,
         Command::Reload(args) => reload::run(args).await,
-        Command::Lab(args) => lab::run(args).await,
         Command::Plan(args) => plan::run(&args),
         Command::Config(args) => config::run(args).await,
         Command::Completions(args) => completions::run(args),

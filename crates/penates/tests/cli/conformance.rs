@@ -1,5 +1,5 @@
-//! Judgements of `cargo xtask conformance`: of this server here, of a real Fedora among the proofs.
-//! `docs/conformance.md` lists every statement to which one of them does not keep.
+//! Judgements of `lares conformance`: of this server here, of a real Fedora among the proofs.
+//! `instruments/docs/conformance.md` lists every statement to which one of them does not keep.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ pub enum Server {
 
 /// The statements to which the document says that a server does not keep.
 fn documented(server: Server) -> BTreeSet<String> {
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../instruments/docs/conformance.md");
     let text = fs::read_to_string(document).unwrap();
     let rows = text.lines().filter_map(|line| line.strip_prefix("| ")).map(|row| row.split(" | ").collect::<Vec<_>>());
     let column = match server {

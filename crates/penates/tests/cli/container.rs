@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::export::programs;
 use crate::harness::*;
+use crate::validators::programs;
 
 /// What checks the syntax of a compose file, as its registry names it.
 const COMPOSE: &str = "podman-compose==1.6.0";

@@ -21,7 +21,7 @@ pub const OTHER: &str = "uc2.ark:/13960/t8ff3zh99";
 /// The time limit of any step before a test gives up: far longer than it takes, on any machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The root of the repository.
+/// The root of the repository. Tests of the instruments have this file too.
 pub fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -36,9 +36,14 @@ pub fn sample_folder(id: &str) -> PathBuf {
     samples().join(hathi::pairtree_path(&hathi::VolumeId::parse(id).unwrap()))
 }
 
-/// A command with a clean environment.
+/// A command of Penates with a clean environment.
 pub fn penates<S: AsRef<str>>(args: &[S]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_penates"));
+    command(crate::penates_program(), args)
+}
+
+/// A command with a clean environment.
+pub fn command<S: AsRef<str>>(program: &Path, args: &[S]) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PENATES_")) {
         command.env_remove(name);
     }
@@ -157,7 +162,7 @@ pub fn sorted_lines(text: &str) -> Vec<String> {
 
 /// A server that runs until it is stopped. Dropping the value kills it.
 pub struct Served {
-    child: Child,
+    pub child: Child,
     /// Its address, e.g. `http://127.0.0.1:41234`.
     pub url: String,
     /// What it wrote to standard error until it printed its address. The log is written beside that, so
@@ -219,11 +224,6 @@ impl Served {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let number = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
         number.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
-    }
-
-    /// The id of its process.
-    pub fn id(&self) -> u32 {
-        self.child.id()
     }
 
     /// Sends it a signal.

@@ -8,7 +8,6 @@ mod bad_input;
 mod bridges;
 mod cassandra;
 mod clients;
-mod cluster;
 mod conformance;
 mod connections;
 mod container;
@@ -26,7 +25,6 @@ mod follow;
 mod get;
 mod harness;
 mod import;
-mod lab;
 mod little_memory;
 mod load;
 mod nginx;
@@ -43,6 +41,11 @@ mod salvage;
 mod serving;
 mod store_commands;
 mod synth;
-mod testbed;
+mod validators;
 mod watch;
 mod webhooks;
+
+/// The program that the tests run.
+fn penates_program() -> &'static std::path::Path {
+    std::path::Path::new(env!("CARGO_BIN_EXE_penates"))
+}

@@ -6,8 +6,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::Value;
 
-use crate::export::programs;
 use crate::harness::*;
+use crate::validators::programs;
 
 /// The Python library of Standard Webhooks.
 const VERIFIER: &str = "standardwebhooks==1.0.1";

@@ -66,13 +66,6 @@ pub struct LoadArgs {
     write: WriteArgs,
 }
 
-impl LoadArgs {
-    /// Loads the files of a bag below a container.
-    pub fn of_bag(source: PathBuf, into: String, base: BaseArgs, write: WriteArgs) -> Self {
-        Self { source, into: Some(into), report: None, check: false, base, write }
-    }
-}
-
 /// Runs it.
 pub async fn run(args: LoadArgs) -> anyhow::Result<()> {
     let source = &args.source;

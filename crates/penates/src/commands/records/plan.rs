@@ -280,7 +280,7 @@ pub fn run(args: &PlanArgs) -> anyhow::Result<()> {
         args.hot
     ))?;
     output
-        .line("The costs are those of one machine (--show-costs). Measure yours before you buy: benches/README.md.")?;
+        .line("The costs are those of one machine (--show-costs). Measure yours before you buy: instruments/benches/README.md.")?;
     output.finish()
 }
 

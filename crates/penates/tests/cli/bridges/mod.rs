@@ -9,8 +9,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::export::programs;
 use crate::harness::*;
+use crate::validators::programs;
 use activemq::{ActiveMq, PASSWORD, USER};
 
 /// Clients of Python that read what the broker has, until a message is about the path that they are

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use crate::harness::*;
 
-const WAR: &str = "org.fcrepo:fcrepo-webapp:6.1.0:war";
-const RUNNER: &str = "org.eclipse.jetty:jetty-runner:9.4.57.v20241219:jar";
+pub const WAR: &str = "org.fcrepo:fcrepo-webapp:6.1.0:war";
+pub const RUNNER: &str = "org.eclipse.jetty:jetty-runner:9.4.57.v20241219:jar";
 
 /// Its web.xml requires a realm of this name.
 const JETTY_XML: &str = r#"<?xml version="1.0"?>
@@ -196,14 +196,8 @@ fn free_ports() -> [u16; 3] {
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
-/// The folder with the archives of Fedora and of the program that serves it.
-pub fn jars() -> PathBuf {
-    fetched(WAR);
-    fetched(RUNNER).parent().unwrap().to_owned()
-}
-
 /// The file of an artifact of Maven Central, fetched once.
-fn fetched(artifact: &str) -> PathBuf {
+pub fn fetched(artifact: &str) -> PathBuf {
     let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("maven");
     fs::create_dir_all(&kept).unwrap();
     let parts: Vec<_> = artifact.split(':').collect();

@@ -16,7 +16,7 @@ fn volumes_are_exported_as_a_bag_and_loaded_back_with_the_same_bytes() {
     let bag = path(&store, "bag");
     let printed = store.run(&["export", "", &bag, "--as", "bagit"]).ends_with(0);
     assert!(printed.text().starts_with("exported 3 resources and 2 volumes"), "{}", printed.text());
-    match crate::export::is_valid(Path::new(&bag)) {
+    match crate::validators::is_valid(Path::new(&bag)) {
         Ok(is_valid) => assert!(is_valid),
         Err(reason) => store_cassandra::testing::not_run(&format!("a validator of bags: {reason}")),
     }

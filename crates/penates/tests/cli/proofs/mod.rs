@@ -1,9 +1,7 @@
 //! Proofs that `cargo xtask proofs` runs: with real servers on clusters of several Cassandra nodes,
 //! which die meanwhile, with a change feed that waits for a minute, and with programs that take
-//! minutes to build: a validator, the packager of Debian packages, an earlier Penates. One starts all
-//! candidates of the testbed.
+//! minutes to build: a validator, the packager of Debian packages, an earlier Penates.
 
-mod candidates;
 mod fedora;
 mod following;
 mod mix;

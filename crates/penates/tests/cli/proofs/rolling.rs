@@ -1,4 +1,4 @@
-//! The proof of `docs/operations.md`, Upgrading: a program of an earlier commit and this one work on
+//! The proof of `docs/operations/upgrade.md`: a program of an earlier commit and this one work on
 //! one store, in turns on a data folder and at the same time on Cassandra, until its level is raised.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! The walk of a newcomer by docs/operations.md alone: the commands and files of the guide, in their
+//! The walk of a newcomer by docs/operations alone: the commands and files of the guide, in their
 //! order, on a machine of its own. That is a folder in which the Debian package is installed; paths
 //! and addresses of the guide become those of the folder. Commands of the user `penates` run as it.
 //! systemd itself is not there: `systemctl` does what the unit says of program, user, folders and
@@ -483,13 +483,13 @@ fn a_newcomer_installs_serves_behind_tls_watches_backs_up_loses_the_disk_restore
     }
 
     // Every night, and to another machine.
-    machine.follow("Backups", true);
-    machine.follow("Backups", false);
-    let timed = machine.block("Backups", "ini");
+    machine.follow("Every night", true);
+    machine.follow("Every night", false);
+    let timed = machine.block("Every night", "ini");
     for command in timed.lines().filter_map(|line| line.strip_prefix("ExecStart=")) {
         machine.run(command, false);
     }
-    machine.follow("Backups", false);
+    machine.follow("As one stream", false);
     let streamed = machine.run("penates verify --store /var/lib/penates/restored", false);
     assert!(streamed.contains("volumes: 1 sound, 0 damaged"), "{streamed}");
 
@@ -499,7 +499,7 @@ fn a_newcomer_installs_serves_behind_tls_watches_backs_up_loses_the_disk_restore
     if prometheus.is_some() {
         wait_until(|| alerts.has("PenatesDown"));
     }
-    assert!(machine.follow("Backups", true).contains("volumes: 1 sound, 0 damaged"));
+    assert!(machine.follow("When the disk is lost", true).contains("volumes: 1 sound, 0 damaged"));
     assert!(machine.ask(&archive, &[]).unwrap() == reference, "another archive came");
     if let Some(prometheus) = &prometheus {
         wait_until(|| is_up(prometheus));
