@@ -6,8 +6,7 @@
 //! all decisions and all results that clients got. After every turn it checks that both hold.
 //!
 //! The same seed gives the same run, to the last turn, so a failure is replayed by its seed.
-//! `docs/protocols.md` describes the rules that keep the protocols correct, and which seeds find
-//! each of them left out.
+//! `docs/protocols.md` describes the protocols, and which of their rules are found when left out.
 //!
 //! Files in reading order: `run.rs` gives the turns; `work/` has the operations of clients and
 //! servers (`draw.rs` draws the next one); `setup.rs` makes a world from a seed, and `directed.rs`

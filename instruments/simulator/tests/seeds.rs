@@ -29,7 +29,7 @@ const SEEDS_FOR_A_RULE: usize = 40;
 
 /// Rules that many seeds find, each with the first seed to try. From there on, seeds of the same
 /// world are tried (every sixteenth), because each change of the domain changes the runs of all
-/// seeds. `docs/protocols.md` lists the rules that few seeds find.
+/// seeds. `docs/protocols.md` marks them among all rules.
 const OFTEN_FOUND: &[(Rule, u64)] = &[
     (Rule::Fence, 7),
     (Rule::DelIntent, 0),
