@@ -50,7 +50,7 @@ enum Chore {
     /// Write the tables of docs/configuration.md and packaging/penates.toml from the settings in the
     /// code
     Configuration,
-    /// Write tables of instruments/benches/RESULTS.md from the reports in instruments/benches/results
+    /// Write the rows of instruments/benches/RESULTS.md from the reports in instruments/benches/results
     Results,
 }
 
