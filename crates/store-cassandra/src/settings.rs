@@ -26,8 +26,7 @@ pub struct CassandraSettings {
     pub user: Option<String>,
     /// The password of `cassandra.user`; never printed.
     pub password: Option<Hidden>,
-    /// A file that holds the password, instead of `cassandra.password`. It is read for each new
-    /// connection, so a new password counts without a restart.
+    /// A file that holds the password instead. It is read for each new connection.
     pub password_file: Option<PathBuf>,
     /// CA certificates (PEM) that sign the nodes' certificates, which name the nodes' IP addresses.
     /// Not set: no TLS.

@@ -44,35 +44,31 @@ const MEMTABLES_IN_HEADROOM: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EmbeddedSettings {
-    /// Memory for the cache of a store in a folder; `auto`: an eighth of the memory (of the
-    /// machine, or of its control group), at least 16 MiB and at most `limits.memory`.
+    /// Memory for the cache of a data folder; `auto`: an eighth of the memory (of the machine, or
+    /// of its control group), at least 16 MiB and at most `limits.memory`.
     #[serde(with = "budget::size_or_auto")]
     pub cache: Option<u64>,
-    /// What a table of a store in a folder gathers in memory before it is written to a file, 1 MiB
-    /// to 256 MiB; tables of the service lane gather a quarter of it. More memory makes fewer files
-    /// to merge. Up to five times as much is in memory for each table that is written fast, and
-    /// eight times as much of the disk is left free. A store keeps the value with which it was
-    /// made.
+    /// What a table of a data folder gathers in memory before it is written to a file, 1 MiB to 256
+    /// MiB (in the service lane a quarter). More memory makes fewer files to merge. Up to five
+    /// times as much is in memory for each table that is written fast, and eight times as much of
+    /// the disk is left free. A store keeps the value with which it was made.
     #[serde(serialize_with = "size::serialize", deserialize_with = "memtable")]
     pub memtable: u64,
-    /// The size of the journals of a store in a folder above which tables are written to files
-    /// early, 64 MiB to 16 GiB, in each lane but the service lane, which has half of it. More makes
-    /// fewer and larger files, and a longer start after a crash. Four times as much of the disk is
-    /// left free.
+    /// The size of the journals of a data folder above which tables are written to files early, 64
+    /// MiB to 16 GiB (in the service lane half of it). More makes fewer and larger files, and a
+    /// longer start after a crash. Four times as much of the disk is left free.
     #[serde(serialize_with = "size::serialize", deserialize_with = "journals")]
     pub journals: u64,
-    /// The size of a block of rows in the files of a store in a folder, 1 KiB to 1 MiB; blocks of
-    /// page text have 32 KiB. Larger ones suit rows that are read in sequence. A store keeps the
-    /// value with which it was made.
+    /// The size of a block of rows in the files of a data folder, 1 KiB to 1 MiB (page text: 32
+    /// KiB). Larger ones suit rows that are read in sequence. A store keeps the value with which it
+    /// was made.
     #[serde(serialize_with = "size::serialize", deserialize_with = "block")]
     pub block: u64,
-    /// So many new files of a table of a store in a folder are merged into larger ones, 2 to 16.
-    /// With more, less is written, and reads look into more files. A store keeps the value with
-    /// which it was made.
+    /// So many new files of a table of a data folder are merged, 2 to 16. With more, less is
+    /// written, and reads look into more files. A store keeps the value with which it was made.
     #[serde(deserialize_with = "merge_files")]
     pub merge_files: u8,
-    /// Threads of each lane of a store in a folder that write tables to files and merge these, 2 to
-    /// 64.
+    /// Threads of each lane of a data folder that write tables to files and merge these, 2 to 64.
     #[serde(deserialize_with = "workers")]
     pub workers: u8,
 }

@@ -15,9 +15,9 @@ pub struct AuditConfig {
     /// How far the audit may lag before requests are refused, `1ms` to `366days`.
     #[serde(with = "humantime_serde")]
     pub max_lag: Duration,
-    /// Whether changes and refusals are recorded: changes before their answers, of which a power
-    /// failure may undo the last tenth of a second on the embedded engine (`awaited`); before their
-    /// answers, on the disk too (`synced`); soon after them (`queued`); or not at all (`off`).
+    /// Whether changes and refusals are recorded: before the answer, but a power failure may undo
+    /// the last tenth of a second (`awaited`); before it and on the disk (`synced`); soon after it
+    /// (`queued`); or not (`off`).
     pub changes: AuditMode,
     /// Likewise for reads of resources of the repository. (Requests for text are always recorded.)
     pub resource_reads: AuditMode,

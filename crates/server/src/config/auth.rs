@@ -25,8 +25,9 @@ pub struct AuthConfig {
     pub read_open_anywhere: bool,
     /// Allows open changes beyond loopback addresses.
     pub write_open_anywhere: bool,
-    /// The names of tokens with which another site may [follow](operations.md#a-following-site) the
-    /// whole store over a network, the audit and the hashes of tokens included.
+    /// The names of tokens with which another site may
+    /// [follow](operations/upgrade.md#a-following-site) the whole store over a network, with the
+    /// audit and the hashes of tokens.
     pub copy: Vec<String>,
 }
 

@@ -32,8 +32,7 @@ pub struct DataConfig {
     pub max_pages: u64,
     /// Most pages of one volume in one request; 0: no limit.
     pub max_pages_per_volume: u64,
-    /// Most volumes, and pages by number, that one request may name, existing or not, because each
-    /// takes memory; 0: no limit.
+    /// Most volumes, and pages by number, that one request may name, existing or not; 0: no limit.
     pub ids_max: u64,
     /// Whether a bulk `POST` creates a selection, through which it can be resumed.
     pub post_selection: bool,
@@ -47,7 +46,7 @@ pub struct DataConfig {
     pub import_max: u64,
     /// Most selections of one token, or of one address without a token; 0: no limit.
     pub selections_max: u64,
-    /// Default lifetime of a selection, `1ms` or more. At most it is `data.selection_life_max`.
+    /// Default lifetime of a selection, from `1ms` to `data.selection_life_max`.
     #[serde(with = "humantime_serde")]
     pub selection_life: Duration,
     /// Longest lifetime of a selection, at most `36525days`.

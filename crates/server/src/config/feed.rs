@@ -15,11 +15,9 @@ pub struct FeedConfig {
     /// How long changes are kept; `0s`: none are recorded.
     #[serde(with = "humantime_serde")]
     pub keep: Duration,
-    /// Consumers of the stream, and followers of the audit, at the same time; a token or address
-    /// holds at most as many as are still free.
+    /// Consumers of the stream, and followers of the audit, at the same time.
     pub consumers_max: usize,
-    /// Whether events name the token with which a change was made, and the program (`User-Agent`) that
-    /// used it.
+    /// Whether events name the token and the program (`User-Agent`) with which a change was made.
     pub actors: bool,
     /// Webhooks that get events, at most 64.
     pub webhooks: Vec<WebhookConfig>,

@@ -12,8 +12,7 @@ use super::text;
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FixityConfig {
-    /// Time from the beginning of a pass, which reads everything, to that of the next one, or
-    /// `off`.
+    /// Time from the beginning of a pass to that of the next one, or `off`.
     #[serde(with = "text::period")]
     pub every: Option<Duration>,
     /// Most bytes per second that this server reads in a pass; 0: no limit.

@@ -16,7 +16,7 @@ pub struct HistoryConfig {
     pub resources: Keep,
     /// Versions of volumes, likewise, but not `explicit`.
     pub volumes: Keep,
-    /// Trees of the repository of which more or fewer versions are kept than of other resources.
+    /// Trees of which more or fewer versions are kept than of other resources.
     pub trees: Vec<TreeConfig>,
 }
 

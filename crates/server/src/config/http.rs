@@ -12,21 +12,21 @@ use crate::proxies::ProxyFields;
 #[serde(default)]
 pub struct HttpConfig {
     /// The names that `Host` may carry, with a port (only at that one) or without (at each); `*`:
-    /// any. On loopback addresses the server also answers loopback's own names, and only those by
-    /// default. On other addresses the default is any name.
+    /// any. By default the server answers loopback's names on loopback addresses, and any name on
+    /// others.
     pub hosts: Vec<String>,
     /// The origins (`https://reader.example.org`) whose pages may use the server from a browser;
-    /// `*`: any, for reading. By default only its own.
+    /// `*`: any, for reading.
     pub cors_origins: Vec<String>,
-    /// The proxies whose word counts on who asks: addresses and networks (`10.0.0.0/8`), and `unix`
+    /// The proxies whose word counts on who asks: addresses, networks (`10.0.0.0/8`), and `unix`
     /// for all that connect to a Unix socket.
     pub trusted_proxies: Vec<String>,
     /// The fields that those proxies write: `x-forwarded`, or `forwarded` (RFC 7239).
     pub proxy_fields: ProxyFields,
     /// The path below which all routes are, such as `/penates`; empty: `/`.
     pub base_path: String,
-    /// For how long browsers use HTTPS only (HTTP Strict Transport Security): a time, `off`, or
-    /// `auto`: 180 days if `listen.redirect` is set, and otherwise not at all.
+    /// For how long browsers use HTTPS only: a time, `off`, or `auto`: 180 days if
+    /// `listen.redirect` is set, and otherwise not at all.
     pub hsts: Hsts,
 }
 

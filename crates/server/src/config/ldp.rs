@@ -34,17 +34,16 @@ const UPDATE_MEMORY_MIN: u64 = 1 << 20;
 pub struct LdpConfig {
     /// Path of the repository.
     pub base: String,
-    /// Scheme and authority under which clients see this server, such as `https://example.org`;
-    /// empty: those of each request.
+    /// Scheme and authority under which clients see this server (`https://example.org`); empty:
+    /// those of each request.
     pub origin: String,
     /// The default model of a graph: `container` or `rdf-source`.
     pub default_model: DefaultModel,
     /// Whether unconditional replacement is refused (428), including pages and METS of volumes.
     pub require_condition: bool,
-    /// Whether versions of a deleted resource can be read, and those of an earlier one with the
-    /// same path.
+    /// Whether versions of deleted resources can be read.
     pub deleted_versions: bool,
-    /// Whether a client that may write may also delete a single earlier version, for good.
+    /// Whether a client that may write may also delete a single earlier version.
     pub delete_versions: bool,
     /// Whether a client that may write may also add a version with a time in the past (`POST` to
     /// `fcr:versions` with `Memento-Datetime`).
@@ -54,9 +53,9 @@ pub struct LdpConfig {
     pub rdf_max: u64,
     /// Most statements of a graph.
     pub triples_max: usize,
-    /// Most memory that an update may take while it is computed, `1MiB` or more; `auto`: as much as
-    /// one request gets of `limits.memory`, which counts it (seven sixteenths, its text and graphs
-    /// included). An update with a `WHERE` takes about 1 KiB for each statement of its graph.
+    /// Most memory that an update may take while it is computed, `1MiB` or more; `auto`: seven
+    /// sixteenths of `limits.memory`. An update with a `WHERE` takes about 1 KiB for each statement
+    /// of its graph.
     #[serde(with = "text::size_or_auto")]
     pub update_memory: Option<u64>,
     /// Most bytes of a content; 0: no limit.

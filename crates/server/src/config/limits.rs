@@ -21,51 +21,43 @@ const SENDING_ONE_OF: u64 = 4;
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitsConfig {
-    /// Concurrent connections of HTTP, and as many of the Redis protocol, if the limit of descriptors
-    /// and the memory (of the machine, or of its control group) allow them: all together take at most
-    /// a quarter of it, with 16 KiB for each. Further ones wait. An address has at most as many of
-    /// them as are still free.
+    /// Concurrent connections of HTTP, and as many of the Redis protocol, if descriptors and a
+    /// quarter of the memory (16 KiB for each) allow them. Further ones wait.
     pub connections: usize,
     /// Concurrent streams of one HTTP/2 connection.
     pub http2_streams: u32,
-    /// Longest time for a TLS handshake, for the head of a request, and between requests; over the
-    /// Redis protocol also until the first command of a client that may do anything.
+    /// Longest time for a TLS handshake, for the head of a request, between requests, and until the
+    /// first command of the Redis protocol.
     #[serde(with = "humantime_serde")]
     pub header_time: Duration,
-    /// Longest pause within the body of a request, and within a command over the Redis protocol.
+    /// Longest pause within a body, or a command of the Redis protocol.
     #[serde(with = "humantime_serde")]
     pub body_pause: Duration,
-    /// Least bytes per second of a body, and of a command over the Redis protocol that does not arrive
-    /// at once, averaged over each `limits.body_pause` in which the server waits for it; 0: any.
+    /// Least bytes per second of a body or of a command of the Redis protocol, averaged over each
+    /// `limits.body_pause`; 0: any.
     #[serde(with = "text::size")]
     pub body_rate: u64,
-    /// Requests per second of one token or address, in the long run; 0: any.
+    /// Requests per second of one token or address; 0: any.
     pub request_rate: u32,
-    /// How many requests of one token or address may come at once, before `limits.request_rate`
-    /// counts.
+    /// How many of them may come at once.
     pub request_burst: u32,
-    /// Commands per second of one token or address over the Redis protocol, in the long run; 0: any.
+    /// Commands of the Redis protocol per second of one token or address; 0: any.
     pub command_rate: u32,
-    /// How many commands of one token or address may come at once, before `limits.command_rate`
-    /// counts.
+    /// How many of them may come at once.
     pub command_burst: u32,
     /// Requests of one token or address at once, until their responses end; 0: any.
     pub requests_at_once: u32,
-    /// Bytes of responses, and of answers over the Redis protocol, that one token or address gets in
-    /// a day; 0: any.
+    /// Bytes of answers that one token or address gets in a day; 0: any.
     #[serde(with = "text::size")]
     pub bytes_per_day: u64,
-    /// Memory that clients together may take with bodies, lists of ids, plans and graphs, and with
-    /// updates while they are computed; `auto`: 512 MiB, but at most a quarter of the memory (of the
-    /// machine, or of its control group) and at least 32 MiB. A request that finds too little waits a
-    /// while and is then asked to retry. No token and no address holds more of it than is still free.
+    /// Memory that clients together may take with what they send and what is made of it; `auto`: a
+    /// quarter of the memory (of the machine, or of its control group), from 32 to 512 MiB.
     #[serde(with = "text::size_or_auto")]
     pub memory: Option<u64>,
     /// How long a client may take nothing of a response before the response ends.
     #[serde(with = "humantime_serde")]
     pub stall: Duration,
-    /// How long `/readyz` says no after a stop signal before the server accepts nothing more, if it
-    /// was asked within a minute.
+    /// How long `/readyz` says no after a stop signal before the server accepts nothing more.
     #[serde(with = "humantime_serde")]
     pub drain: Duration,
     /// How long responses may continue after a stop signal.
@@ -190,7 +182,7 @@ mod tests {
             _ => format!("{},{:03}", mib / 1_000, mib % 1_000),
         };
         let row = sums.map(written).join(" | ");
-        let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+        let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations/access.md");
         let guide = std::fs::read_to_string(guide).unwrap();
         assert!(guide.contains(&format!("| all of this at once | | {row} |")), "{row}");
         assert!(all_at_once(2 << 30) <= 2 << 30);

@@ -28,12 +28,12 @@ pub struct ListenConfig {
     /// Address at which HTTP is redirected to HTTPS, or `off`.
     #[serde(with = "text::address")]
     pub redirect: Option<SocketAddr>,
-    /// A socket of the administrator, as a data folder has one: `unix:` and its path, or `off`. It is
-    /// for a store in Cassandra. Only the user of the server may open it, and has all rights there.
+    /// A further socket of the administrator: `unix:` and its path, or `off`. Only the user of the
+    /// server may open it, and has all rights there.
     #[serde(with = "text::address")]
     pub admin: Option<ListenAddress>,
-    /// The certificate chain, PEM. By default the server makes a certificate for loopback and keeps
-    /// it in the data folder. Without a folder it makes one at each start.
+    /// The certificate chain, PEM. By default the server makes one for loopback, and keeps it in
+    /// the data folder.
     pub tls_cert: Option<PathBuf>,
     /// The certificate's private key, PEM.
     pub tls_key: Option<PathBuf>,

@@ -33,8 +33,8 @@ pub struct RecordsConfig {
     /// What an acknowledged change survives: `sync` (a power failure), or `every` and a time from
     /// 1ms to 10s ([Durability](records.md#durability)).
     pub durability: RecordsDurability,
-    /// What is read after a start, before `/readyz` says yes: nothing (`off`), the records that
-    /// were asked for most (`hottest`), or `all` ([After a restart](records.md#after-a-restart)).
+    /// What is read after a start, before `/readyz` says yes: `off` (nothing), `hottest` (what was
+    /// asked for most), or `all` ([After a restart](records.md#after-a-restart)).
     pub warm: Warm,
     /// The longest time that this may take.
     #[serde(with = "humantime_serde")]
@@ -46,8 +46,7 @@ pub struct RecordsConfig {
     /// The longest time that a connection may ask for.
     #[serde(with = "humantime_serde")]
     pub deadline_max: Duration,
-    /// How long a client may be silent between commands. Until its first command
-    /// `limits.header_time` counts, and within a command `limits.body_pause`.
+    /// How long a client may be silent between commands.
     #[serde(with = "humantime_serde")]
     pub silence_max: Duration,
     /// Bytes of one request; also what one connection may make the server hold.

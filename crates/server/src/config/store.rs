@@ -10,16 +10,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StoreConfig {
-    /// How long condemned data is kept before it is removed: longer than `store.plan_life` and
-    /// `store.clock_skew_max` together.
+    /// How long condemned data is kept: longer than `store.plan_life` and `store.clock_skew_max`
+    /// together.
     #[serde(with = "humantime_serde")]
     pub grace: Duration,
     /// How long a bulk response may read the revisions that it began with.
     #[serde(with = "humantime_serde")]
     pub plan_life: Duration,
-    /// The greatest difference between the clocks of two servers. On Cassandra a server does not
-    /// start, or changes nothing, while its clock differs from those of most nodes by more than
-    /// half of it.
+    /// The greatest difference between the clocks of two servers. On Cassandra a server takes no
+    /// changes while its clock differs from those of most nodes by more than half of it.
     #[serde(with = "humantime_serde")]
     pub clock_skew_max: Duration,
     /// Deadline of one call of the store.

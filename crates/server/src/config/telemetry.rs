@@ -11,8 +11,8 @@ use super::{ConfigError, refused};
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TelemetryConfig {
-    /// Address of a collector that takes OTLP over HTTP, for example `http://127.0.0.1:4318`,
-    /// without `/v1/traces`, user and password. By default nothing is sent.
+    /// Address of a collector that takes OTLP over HTTP (`http://127.0.0.1:4318`), without path,
+    /// user and password.
     pub otlp: Option<String>,
     /// How often metrics are sent.
     #[serde(with = "humantime_serde")]
