@@ -13,6 +13,9 @@
 #[path = "../../preservation/tests/all/aip/mod.rs"]
 mod aip;
 #[allow(dead_code)]
+#[path = "cli/guide.rs"]
+mod guide;
+#[allow(dead_code)]
 #[path = "../../door-records/tests/all/support/python.rs"]
 mod python;
 
@@ -45,7 +48,7 @@ fn every_example_of_the_repository_door_guide_works() {
 
 #[test]
 fn every_example_of_the_operations_guide_works() {
-    run_examples_of("docs/operations.md");
+    run_examples(guide::FOLDER, &guide::text(), |_| {});
 }
 
 #[test]
@@ -155,11 +158,16 @@ fn run_examples_of(document: &str) {
 
 /// The same in a folder that is prepared for them.
 fn run_examples_in(document: &str, prepare: impl Fn(&Path)) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
+    run_examples(document, &std::fs::read_to_string(path).unwrap(), prepare);
+}
+
+/// The same, given the text of the document.
+fn run_examples(document: &str, text: &str, prepare: impl Fn(&Path)) {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(workspace.join("samples"), folder.path().join("samples")).unwrap();
-    let text = std::fs::read_to_string(workspace.join(document)).unwrap();
-    let examples = examples(&text);
+    let examples = examples(text);
     assert!(examples.len() > 7, "{document} has lost its examples: {} are left", examples.len());
 
     prepare(folder.path());

@@ -1,4 +1,4 @@
-//! `penates backup`: a drill of what docs/operations.md says, and what happens when something dies.
+//! `penates backup`: a drill of what docs/operations/backup.md says, and what happens when something dies.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -79,7 +79,7 @@ fn the_service_may_do_little_besides_serving() {
 #[test]
 fn the_timer_of_the_guide_is_valid_and_runs_the_commands_of_the_guide() {
     let of_backups = |language: &str| -> Vec<String> {
-        let blocks = guide().into_iter().filter(|block| block.heading == "Backups" && block.language == language);
+        let blocks = guide().into_iter().filter(|block| block.heading == "Every night" && block.language == language);
         blocks.map(|block| block.text).collect()
     };
     let units = of_backups("ini");

@@ -147,7 +147,7 @@ fn a_copy_of_the_folder_of_a_server_is_refused_and_opens_without_its_lock_if_the
         Ran::of(list)
     };
     let refused = list().ends_with(3);
-    assert!(refused.stderr.contains(&quoted("Backups")), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&quoted("Copies by other programs")), "{}", refused.stderr);
     fs::remove_file(store.beside("copy/lock")).unwrap();
     assert_eq!(list().ends_with(0).text().trim(), SMALL);
 }

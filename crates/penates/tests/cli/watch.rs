@@ -21,7 +21,7 @@ use serde_json::Value;
 use store_cassandra::testing::not_run;
 
 use crate::dashboard;
-use crate::documentation::file;
+use crate::documentation::{file, operations};
 use crate::harness::*;
 
 /// The heading of `docs/metrics.md` above metrics that only some configurations have.
@@ -156,9 +156,8 @@ fn rules_dashboard_and_guide_name_metrics_that_exist() {
     let families: BTreeMap<_, _> = tables.values().flatten().collect();
     let shown = [dashboard::expressions(), dashboard::queries()].concat();
     assert!(shown.len() > 50, "{} expressions", shown.len());
-    let texts = ["packaging/prometheus/penates.rules.yml", "docs/operations.md"];
-    let texts = texts.map(|path| fs::read_to_string(file(path)).unwrap());
-    for name in named(&(shown.join("\n") + &texts.concat())) {
+    let rules = fs::read_to_string(file("packaging/prometheus/penates.rules.yml")).unwrap();
+    for name in named(&[shown.join("\n"), rules, operations::text()].concat()) {
         let parts = ["_bucket", "_sum", "_count"].iter().filter_map(|part| name.strip_suffix(part));
         let is_histogram = |name: &str| families.get(&name.to_owned()).is_some_and(|kind| *kind == "histogram");
         let is_there = families.contains_key(&name) || parts.into_iter().any(is_histogram);
@@ -270,7 +269,7 @@ fn prometheus_scrapes_a_server_by_a_token_that_may_do_nothing_else() {
 
 /// The fields of the log's line about a request, as the operations guide lists them.
 fn documented_fields() -> Vec<String> {
-    let guide = fs::read_to_string(file("docs/operations.md")).unwrap();
+    let guide = fs::read_to_string(file("docs/operations/reference.md")).unwrap();
     let (_, table) = guide.split_once("| field | meaning |").unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let fields: String = rows.map(|row| row.split('|').nth(1).unwrap()).collect();

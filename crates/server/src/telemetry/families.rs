@@ -259,8 +259,10 @@ mod tests {
     fn the_rules_watch_all_that_the_guide_says_to_alert_on() {
         let top = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
         let read = |path: &str| std::fs::read_to_string(format!("{top}/{path}")).unwrap();
-        let (guide, rules) = (read("docs/operations.md"), read("packaging/prometheus/penates.rules.yml"));
-        let guide = guide.replace('\n', " ");
+        let rules = read("packaging/prometheus/penates.rules.yml");
+        let pages = std::fs::read_dir(format!("{top}/docs/operations")).unwrap();
+        let pages = pages.map(|page| std::fs::read_to_string(page.unwrap().path()).unwrap() + " ");
+        let guide = pages.collect::<String>().replace('\n', " ");
         let sentences = guide.split("Alert on ").skip(1).filter_map(|rest| rest.split(". ").next());
         let names: Vec<_> =
             sentences.flat_map(|sentence| sentence.split('`')).filter(|word| word.starts_with("penates_")).collect();

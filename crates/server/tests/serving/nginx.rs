@@ -49,7 +49,7 @@ fn documented(folder: &Path, socket: &Path, address: &str) -> String {
     let (certificate, key) = (folder.join("books.pem"), folder.join("books.key"));
     fs::write(&certificate, made.cert.pem()).unwrap();
     fs::write(&key, made.signing_key.serialize_pem()).unwrap();
-    let guide = include_str!("../../../../docs/operations.md");
+    let guide = include_str!("../../../../docs/operations/network.md");
     let block = guide.split("```nginx\n").nth(1).unwrap().split("```").next().unwrap();
     let exchange = |text: String, (from, to): (&str, &str)| {
         assert!(text.contains(from), "{from} is not in\n{text}");
