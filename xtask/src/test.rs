@@ -1,15 +1,16 @@
 //! Runs all tests, and lists those that did not run.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, BufReader, Seek as _, Write as _};
-use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::fs::OpenOptions;
+use std::io::{BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use cargo_metadata::{MetadataCommand, Package, Target};
+use anyhow::{Context, Result, bail, ensure};
+use cargo_metadata::{Message, MetadataCommand, Package};
 use clap::{Args, ValueEnum};
 
 use crate::failures::Failures;
@@ -27,7 +28,7 @@ pub struct Options {
     /// Minutes after which a test program is killed, so that one that hangs does not hide the
     /// results of all others
     #[arg(long, default_value_t = 45)]
-    program_minutes: u32,
+    program_minutes: u64,
 }
 
 /// A part of the workspace with a program of its own.
@@ -57,197 +58,232 @@ const NOT_RUN_VARIABLE: &str = "PENATES_NOT_RUN";
 /// installed helps, so it is listed and is no failure.
 const NOT_PERMITTED: &str = "not permitted here: ";
 
-/// Test programs that run one after the other, beside those of other lanes and beside all that are
-/// in no lane. A processor is free while a program waits for a node, a disk or a process.
-struct Lane {
-    programs: &'static [&'static str],
-    /// See [`TESTS_MORE`].
-    tests_more: usize,
+/// Tests over any engine run on the one that this variable names, and on the embedded one without it.
+const ENGINE_VARIABLE: &str = "PENATES_TEST_ENGINE";
+
+/// A test program over any engine, which runs on a real Cassandra node too.
+struct Suite {
+    package: &'static str,
+    program: &'static str,
+    /// Modules that do not run there, and why.
+    left_out: &'static [(&'static str, &'static str)],
 }
 
-const LANES: [Lane; 2] = [
-    // They mostly wait for nodes of Cassandra.
-    Lane { programs: &["node", "node_away", "nodes", "on_cassandra"], tests_more: TESTS_MORE },
-    // It has the most tests that mostly wait for the processes that they start.
-    Lane { programs: &["cli"], tests_more: 2 * TESTS_MORE },
+const SUITES: [Suite; 4] = [
+    Suite {
+        package: "library",
+        program: "all",
+        left_out: &[
+            ("broken_block::", "it is about files of the embedded engine"),
+            ("full_disk::", "it is about disks of the embedded engine"),
+            ("histories::", "all stored rows are copied at each moment, which only a store in memory allows"),
+            ("resources::moments::", "all stored rows are copied at each moment"),
+            ("collecting::moments::", "time stands still, which drivers do not bear"),
+            ("in_turns::", "time stands still"),
+            ("unsure::", "time stands still"),
+            ("bounds::", "it computes with keys"),
+            ("broken_pages::", "no engine breaks pages on demand"),
+            ("following::", "whole stores are copied in each test; the proof `following` has a keyspace"),
+            ("home::", "it needs two data centers, which the proof `two_datacenters` has"),
+        ],
+    },
+    Suite { package: "door-ldp", program: "door", left_out: &[] },
+    Suite { package: "door-data", program: "all", left_out: &[] },
+    Suite { package: "fixity", program: "auditing", left_out: &[] },
 ];
 
-/// So many more tests of a program run at the same time than there are processors, unless
-/// `RUST_TEST_THREADS` says otherwise: they wait for disks, processes and nodes for a third of their time.
+/// Programs that mostly wait for nodes of Cassandra. They run one after the other, so that one node has the memory.
+const OF_NODES: [&str; 4] = ["node", "node_away", "nodes", "on_cassandra"];
+
+/// The program that starts the most servers.
+const OF_SERVERS: &str = "cli";
+
+/// So many more tests of a program run at the same time than there are processors: they wait for disks, processes
+/// and nodes for a third of their time.
 const TESTS_MORE: usize = 1;
 
 /// The variable that sets how many tests of a program run at the same time.
 const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
+
+/// Programs of the list of those that took the most time.
+const SLOWEST: usize = 8;
+
+/// A test program that is built.
+#[derive(Debug)]
+struct Program {
+    package: String,
+    name: String,
+    file: PathBuf,
+    /// The folder of its package, in which it runs.
+    folder: PathBuf,
+}
+
+/// A run of a program.
+struct Run<'a> {
+    program: &'a Program,
+    /// On Cassandra, as this says.
+    suite: Option<&'static Suite>,
+}
+
+/// A run that has ended.
+struct Ended {
+    name: String,
+    took: Duration,
+    is_passed: bool,
+}
 
 /// Runs all tests.
 pub fn run(options: &Options) -> Result<()> {
     let missing = tools::provide();
     let not_run_file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
     let houses: BTreeSet<House> = options.houses.iter().copied().collect();
-    let packages = packages(&houses)?;
-    let programs = programs(&packages);
-    let tests_beside = |tests_more: usize| {
-        let mut tests = cargo();
-        // One run reports everything that fails.
-        tests.args(["test", "--locked", "--no-fail-fast"]);
-        // All of them with the features of the workspace, so that nothing is built twice.
-        match houses.len() {
-            1 => tests.args(packages.iter().flat_map(|package| ["--package", package.name.as_str()])),
-            _ => tests.arg("--workspace"),
-        };
-        tests.args(["--config", &killed_after(Duration::from_mins(u64::from(options.program_minutes)))]);
-        tests.env(NOT_RUN_VARIABLE, not_run_file.path());
+    let selected = selection(&houses)?;
+    let begun = Instant::now();
+    let programs = built(cargo().args(["test", "--locked", "--no-run"]).args(&selected))?;
+    println!("built {} test programs within {} s", programs.len(), begun.elapsed().as_secs());
+
+    let environment = |run: &Run<'_>, command: &mut Command| {
+        command.env(NOT_RUN_VARIABLE, not_run_file.path());
         if std::env::var_os(THREADS_VARIABLE).is_none() {
-            let processors = thread::available_parallelism().map_or(1, usize::from);
-            tests.env(THREADS_VARIABLE, (processors + tests_more).to_string());
+            command.env(THREADS_VARIABLE, run.tests_at_once().to_string());
         }
         if let Some(rounds) = options.crash_rounds {
-            tests.env("PENATES_CRASH_ROUNDS", rounds.to_string());
+            command.env("PENATES_CRASH_ROUNDS", rounds.to_string());
         }
-        tests
     };
-    let tests = || tests_beside(TESTS_MORE);
-    crate::run(tests().arg("--no-run"))?;
-    let mut in_lanes: Vec<Command> = Vec::new();
-    for (number, lane) in LANES.iter().enumerate() {
-        let mut tests = tests_beside(lane.tests_more);
-        tests.args(arguments(&programs, Some(number)));
-        in_lanes.push(tests);
-    }
-    run_beside(&mut in_lanes, tests().arg("--lib").args(arguments(&programs, None)))?;
-    crate::run(tests().arg("--doc"))?;
+    let limit = Duration::from_secs(60 * options.program_minutes);
+    let lanes = lanes(&programs);
+    let failures = Mutex::new(Failures::default());
+    let run_lane = |lane: &Vec<Run<'_>>| -> Result<Vec<Ended>> {
+        let one = |run: &Run<'_>| {
+            let mut command = run.command(limit);
+            environment(run, &mut command);
+            ended(&run.name(), &mut command, &failures)
+        };
+        lane.iter().map(one).collect()
+    };
+    let ended: Vec<Result<Vec<Ended>>> = thread::scope(|scope| {
+        let running: Vec<_> = lanes.iter().map(|lane| scope.spawn(|| run_lane(lane))).collect();
+        running.into_iter().map(|lane| lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    let mut ended: Vec<Ended> = ended.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    let is_documented = cargo().args(["test", "--locked", "--doc", "--quiet"]).args(&selected).status();
+    let is_documented = is_documented.context("cannot start cargo")?.success();
 
+    ended.sort_by_key(|one| std::cmp::Reverse(one.took));
+    let slowest = ended.iter().take(SLOWEST).map(|one| format!("{} {} s", one.name, one.took.as_secs()));
+    println!("\nslowest: {}", slowest.collect::<Vec<_>>().join(", "));
+    if let Some(summary) = failures.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).summary() {
+        println!("\n{summary}");
+    }
     let mut not_run = read_lines(not_run_file.path())?;
     not_run.extend(
         missing.iter().map(|tool| format!("{}: {} is not installed and could not be", tool.tests, tool.program)),
     );
-    report(&not_run, &proofs::names())
+    let reported = report(&not_run, &proofs::names());
+    let failed: Vec<_> = ended.iter().filter(|one| !one.is_passed).map(|one| one.name.as_str()).collect();
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    ensure!(is_documented, "examples of the documentation failed");
+    reported
 }
 
-/// A program that has tests, besides those of libraries.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Program {
-    /// The option of Cargo that names it. `--bins` would also run programs that are no tests: a fuzz
-    /// target never ends.
-    option: &'static str,
-    name: String,
-}
-
-impl Program {
-    /// Its lane; `None`: it runs while the programs in lanes do.
-    fn lane(&self) -> Option<usize> {
-        let is_of = |lane: &Lane| self.option == "--test" && lane.programs.contains(&self.name.as_str());
-        LANES.iter().position(is_of)
+/// The arguments that select the packages of houses. All of them together have the features of the workspace, so
+/// that nothing is built twice.
+fn selection(houses: &BTreeSet<House>) -> Result<Vec<String>> {
+    if houses.len() > 1 {
+        return Ok(vec!["--workspace".to_owned()]);
     }
-}
-
-/// The packages of houses.
-fn packages(houses: &BTreeSet<House>) -> Result<Vec<Package>> {
     let metadata = MetadataCommand::new().manifest_path(root().join("Cargo.toml")).no_deps().exec();
     let packages = metadata.context("cargo metadata")?.packages;
-    Ok(packages.into_iter().filter(|package| houses.contains(&House::of(package))).collect())
+    let named = packages.iter().filter(|package| houses.contains(&House::of(package)));
+    Ok(named.flat_map(|package| ["--package".to_owned(), package.name.to_string()]).collect())
 }
 
-/// The programs of packages that have tests.
-fn programs(packages: &[Package]) -> BTreeSet<Program> {
-    let targets = packages.iter().flat_map(|package| &package.targets).filter(|target| target.test);
-    let program = |target: &Target| {
-        let option = if target.is_test() { "--test" } else { "--bin" };
-        (target.is_test() || target.is_bin()).then(|| Program { option, name: target.name.clone() })
-    };
-    targets.filter_map(program).collect()
+/// The test programs that a command of Cargo builds.
+fn built(command: &mut Command) -> Result<Vec<Program>> {
+    command.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
+    let mut building = command.spawn().context("cannot start cargo")?;
+    let output = building.stdout.take().context("cargo has no output")?;
+    let mut programs = Vec::new();
+    for message in Message::parse_stream(BufReader::new(output)) {
+        let Message::CompilerArtifact(artifact) = message.context("reading what cargo says")? else { continue };
+        let Some(file) = artifact.executable.filter(|_| artifact.profile.test) else { continue };
+        let folder = artifact.manifest_path.parent().context("a package has no folder")?;
+        let package = folder.file_name().unwrap_or_default().to_owned();
+        let is_library = !artifact.target.is_test() && !artifact.target.is_bin();
+        let name = if is_library { "lib".to_owned() } else { artifact.target.name };
+        programs.push(Program { package, name, file: file.into(), folder: folder.into() });
+    }
+    let status = building.wait().context("cannot wait for cargo")?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(programs)
 }
 
-/// The arguments that make Cargo run the programs of a lane.
-fn arguments(programs: &BTreeSet<Program>, lane: Option<usize>) -> impl Iterator<Item = &str> {
-    let programs = programs.iter().filter(move |program| program.lane() == lane);
-    programs.flat_map(|program| [program.option, &program.name])
+/// Runs that follow each other, beside those of other lanes: what waits for nodes, what starts servers, and the rest.
+/// A processor is free while a program waits.
+fn lanes(programs: &[Program]) -> [Vec<Run<'_>>; 3] {
+    let mut lanes = [const { Vec::new() }; 3];
+    for program in programs {
+        let lane = match program.name.as_str() {
+            name if OF_NODES.contains(&name) => 0,
+            OF_SERVERS => 1,
+            _ => 2,
+        };
+        lanes[lane].push(Run { program, suite: None });
+        let is_it = |suite: &&Suite| (suite.package, suite.program) == (&program.package, &program.name);
+        lanes[0].extend(SUITES.iter().find(is_it).map(|suite| Run { program, suite: Some(suite) }));
+    }
+    lanes
 }
 
-/// Runs commands at the same time. Prints what `first` ones printed after the last one has ended, so
-/// that lines of two do not mix, and then what failed in all. Fails if one of them fails.
-fn run_beside(first: &mut [Command], last: &mut Command) -> Result<()> {
-    let mut running = Vec::new();
-    for command in first.iter_mut() {
-        let printed = tempfile::tempfile().context("cannot make a temporary file")?;
-        let output = || printed.try_clone().context("cannot write a temporary file");
-        let child = command.stdin(Stdio::null()).stdout(output()?).stderr(output()?).spawn();
-        let child = child.with_context(|| format!("cannot start {:?}", command.get_program()))?;
-        running.push((child, printed));
-    }
-    let mut failures = Failures::default();
-    let last_status = show_and_read(last, &mut failures)?;
-    let mut ended = vec![(&*last, last_status)];
-    for (command, (mut child, mut printed)) in first.iter().zip(running) {
-        let status = child.wait().with_context(|| format!("cannot wait for {:?}", command.get_program()))?;
-        printed.rewind().context("cannot read a temporary file")?;
-        let mut shown = Ok(());
-        read_lines_of(BufReader::new(printed), |line| {
-            shown = show(&line, &mut failures);
-            shown.is_ok()
-        });
-        shown?;
-        ended.push((command, status));
-    }
-
-    if let Some(summary) = failures.summary() {
-        println!("\n{summary}");
-    }
-    match ended.iter().find(|(_, status)| !status.success()) {
-        Some((command, status)) => bail!("{command:?} ended with {status}"),
-        None => Ok(()),
-    }
-}
-
-/// Runs a command to its end. Prints and reads what it prints.
-fn show_and_read(command: &mut Command, failures: &mut Failures) -> Result<ExitStatus> {
-    let (printed, output) = io::pipe().context("cannot make a pipe")?;
-    let errors = output.try_clone().context("cannot use a pipe twice")?;
-    let child = command.stdout(output).stderr(errors).spawn();
-    let mut child = child.with_context(|| format!("cannot start {:?}", command.get_program()))?;
-    // The command holds the ends for writing, and while one is open, reading does not end.
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let (sender, lines) = mpsc::channel();
-    // A process that a test left behind may hold the pipe for ever, so this thread is not waited for.
-    thread::spawn(move || read_lines_of(BufReader::new(printed), |line| sender.send(line).is_ok()));
-    loop {
-        match lines.recv_timeout(Duration::from_millis(100)) {
-            Ok(line) => show(&line, failures)?,
-            Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => {
-                if child.try_wait().is_ok_and(|ended| ended.is_some()) {
-                    break;
-                }
-            }
+impl Run<'_> {
+    fn name(&self) -> String {
+        let Program { package, name, .. } = self.program;
+        match self.suite {
+            None => format!("{package} {name}"),
+            Some(_) => format!("{package} {name} on Cassandra"),
         }
     }
-    child.wait().with_context(|| format!("cannot wait for {:?}", command.get_program()))
-}
 
-/// Calls `take` with each line, until it returns `false` or nothing is left to read.
-fn read_lines_of(mut printed: impl BufRead, mut take: impl FnMut(Vec<u8>) -> bool) {
-    loop {
-        let mut line = Vec::new();
-        let read = printed.read_until(b'\n', &mut line);
-        if !read.is_ok_and(|read| read > 0) || !take(line) {
-            return;
+    /// How many of its tests run at the same time.
+    fn tests_at_once(&self) -> usize {
+        let more = if self.program.name == OF_SERVERS { 2 * TESTS_MORE } else { TESTS_MORE };
+        thread::available_parallelism().map_or(1, usize::from) + more
+    }
+
+    /// The command, which is killed after a limit. `timeout` names the program then, and the test harness has named
+    /// each test that ran for more than a minute.
+    fn command(&self, limit: Duration) -> Command {
+        let mut command = Command::new("timeout");
+        // In the foreground, so that Ctrl-C reaches the tests too.
+        command.args(["--verbose", "--foreground", "--kill-after=10", &limit.as_secs().to_string()]);
+        command.arg(&self.program.file).current_dir(&self.program.folder);
+        if let Some(suite) = self.suite {
+            command.env(ENGINE_VARIABLE, "cassandra");
+            command.args(suite.left_out.iter().flat_map(|(module, _)| ["--skip", module]));
         }
+        command
     }
 }
 
-/// Prints and reads a line.
-fn show(line: &[u8], failures: &mut Failures) -> Result<()> {
-    failures.read(String::from_utf8_lossy(line).trim_end());
-    io::stdout().write_all(line).context("cannot show the tests")
-}
-
-/// The setting that makes Cargo run each test program under a time limit. `timeout` names the
-/// program that it kills, and the test harness has named each test that ran for more than a minute
-/// by then.
-fn killed_after(limit: Duration) -> String {
-    let seconds = limit.as_secs();
-    // In the foreground, so that Ctrl-C reaches the tests too.
-    format!(r#"target."cfg(unix)".runner = ["timeout", "--verbose", "--foreground", "--kill-after=10", "{seconds}"]"#)
+/// Runs a command to its end, shows what it printed, and keeps what failed.
+fn ended(name: &str, command: &mut Command, failures: &Mutex<Failures>) -> Result<Ended> {
+    let begun = Instant::now();
+    // A file, not a pipe, which a process that a test left behind would hold open.
+    let printed = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+    let output = || OpenOptions::new().append(true).open(printed.path()).context("cannot write a temporary file");
+    let (stdout, stderr) = (output()?, output()?);
+    let status = command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).status();
+    let status = status.with_context(|| format!("cannot run {name}"))?;
+    let text = std::fs::read(printed.path()).context("cannot read what tests printed")?;
+    let text = String::from_utf8_lossy(&text);
+    let mut failures = failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let title = format!("Running {name}: {:.1} s, {status}", begun.elapsed().as_secs_f64());
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "\n{title}\n{}", text.trim_end()).context("cannot show the tests")?;
+    failures.read(&title);
+    text.lines().for_each(|line| failures.read(line));
+    Ok(Ended { name: name.to_owned(), took: begun.elapsed(), is_passed: status.success() })
 }
 
 fn read_lines(path: &Path) -> Result<Vec<String>> {
@@ -282,59 +318,54 @@ mod tests {
     use super::*;
     use crate::sources;
 
-    #[test]
-    fn a_test_program_that_hangs_is_killed_and_named() {
-        let package = tempfile::tempdir().unwrap();
-        let manifest = package.path().join("Cargo.toml");
-        std::fs::write(&manifest, "[package]\nname = \"hanging\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n")
-            .unwrap();
-        std::fs::write(package.path().join("lib.rs"), "#[test]\nfn hangs() {\n    loop {}\n}\n").unwrap();
-
-        let mut tests = cargo();
-        tests.args(["test", "--lib", "--manifest-path"]).arg(&manifest);
-        tests.arg("--target-dir").arg(package.path().join("target"));
-        let ended = tests.args(["--config", &killed_after(Duration::from_secs(1))]).output().unwrap();
-
-        let reported = String::from_utf8_lossy(&ended.stderr);
-        assert!(!ended.status.success(), "{reported}");
-        assert!(reported.contains("timeout: sending signal TERM to command"), "{reported}");
-        assert!(reported.contains("/deps/hanging-"), "{reported}");
-    }
-
-    fn shell(script: &str) -> Command {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", script]);
-        shell
+    fn program(package: &str, name: &str, file: &str) -> Program {
+        Program { package: package.to_owned(), name: name.to_owned(), file: file.into(), folder: std::env::temp_dir() }
     }
 
     #[test]
-    fn runs_are_at_the_same_time_and_each_failure_counts() {
+    fn a_test_program_that_hangs_is_killed_and_what_it_printed_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        // Each waits for the next one, for 20 s at most.
-        let meets = |own: &str, other: &str| {
-            let folder = folder.path().display();
-            shell(&format!(
-                "touch {folder}/{own}; for i in $(seq 200); do test -e {folder}/{other} && exit 0; sleep 0.1; done; exit 1"
-            ))
-        };
-        run_beside(&mut [meets("a", "b"), meets("b", "c")], &mut meets("c", "a")).unwrap();
-
-        for [first, second, last] in
-            [["exit 3", "true", "true"], ["true", "exit 3", "true"], ["true", "true", "exit 3"]]
-        {
-            let error = run_beside(&mut [shell(first), shell(second)], &mut shell(last)).unwrap_err().to_string();
-            assert!(error.contains("\"exit 3\"") && error.contains("exit status: 3"), "{error}");
+        let file = folder.path().join("hanging");
+        std::fs::write(&file, "#!/bin/sh\necho error: one\necho error: two >&2\nsleep 600 &\nwait\n").unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let hanging = program("a", "hanging", file.to_str().unwrap());
+        let failures = Mutex::new(Failures::default());
+        let mut command = Run { program: &hanging, suite: None }.command(Duration::from_secs(1));
+        let ended = ended("a hanging", &mut command, &failures).unwrap();
+        assert!(!ended.is_passed);
+        let summary = failures.into_inner().unwrap().summary().unwrap();
+        for line in ["error: one", "error: two", "timeout: sending signal TERM to command"] {
+            assert!(summary.contains(line), "{summary}");
         }
     }
 
     #[test]
-    fn a_process_that_a_test_left_behind_holds_nothing_up_and_failures_are_read() {
-        let mut failures = Failures::default();
-        let mut command = shell("sleep 30 & echo error: one; echo error: two >&2; exit 3");
-        let status = show_and_read(&mut command, &mut failures).unwrap();
-        assert_eq!(status.code(), Some(3));
-        let summary = failures.summary().unwrap();
-        assert!(summary.contains("error: one") && summary.contains("error: two"), "{summary}");
+    fn a_suite_runs_on_both_engines_and_what_needs_nodes_runs_in_one_lane() {
+        let programs = [("library", "all"), ("rdf", "all"), ("penates", "cli"), ("store-cassandra", "on_cassandra")];
+        let programs = programs.map(|(package, name)| program(package, name, "/bin/true"));
+        let names = lanes(&programs).map(|lane| lane.iter().map(Run::name).collect::<Vec<_>>());
+        assert_eq!(names[0], ["library all on Cassandra", "store-cassandra on_cassandra"]);
+        assert_eq!(
+            (&names[1][..], &names[2][..]),
+            (&["penates cli".to_owned()][..], &["library all", "rdf all"].map(str::to_owned)[..])
+        );
+        let run = &lanes(&programs)[0][0];
+        let command = run.command(Duration::from_secs(1));
+        assert!(command.get_args().any(|word| word == "full_disk::"), "{command:?}");
+        assert!(command.get_envs().any(|(name, _)| name == ENGINE_VARIABLE), "{command:?}");
+    }
+
+    #[test]
+    fn each_module_that_is_left_out_on_cassandra_exists() {
+        for suite in &SUITES {
+            let tests = root().join("crates").join(suite.package).join("tests");
+            let files: Vec<_> = sources(&tests).into_iter().map(|file| file.with_extension("")).collect();
+            assert!(!files.is_empty(), "{}", suite.package);
+            for (module, _) in suite.left_out {
+                let path = module.trim_end_matches("::").replace("::", "/");
+                assert!(files.iter().any(|file| file.ends_with(&path)), "{}: {module}", suite.package);
+            }
+        }
     }
 
     #[test]
@@ -349,42 +380,6 @@ mod tests {
         assert!(of_store.lines().count() > 200, "{of_store}");
         assert_eq!(of_store.lines().find(is_instrument), None);
         assert!(crates_of("lares").lines().find(is_instrument).is_some(), "the test would see one");
-    }
-
-    #[test]
-    fn each_program_runs_once_and_fuzz_targets_do_not() {
-        let programs = programs(&packages(&[House::Product, House::Instruments].into()).unwrap());
-        let has = |option, name: &str| programs.contains(&Program { option, name: name.to_owned() });
-        assert!(LANES.iter().flat_map(|lane| lane.programs).all(|name| has("--test", name)), "{programs:?}");
-        let runs: usize = [None, Some(0), Some(1)].map(|lane| arguments(&programs, lane).count()).iter().sum();
-        assert_eq!(runs, 2 * programs.len());
-        assert!(has("--test", "all") && has("--test", "cli") && has("--bin", "xtask"), "{programs:?}");
-        assert!(!has("--bin", "frames"), "{programs:?}");
-    }
-
-    #[test]
-    fn each_file_of_tests_runs_on_cassandra_too_or_its_suite_says_why_it_does_not() {
-        for (package, folder) in [("library", "all"), ("door-ldp", "door")] {
-            let tests = root().join("crates").join(package).join("tests");
-            let suite = std::fs::read_to_string(tests.join("on_cassandra.rs")).unwrap();
-            let (header, modules): (Vec<&str>, Vec<&str>) = suite.lines().partition(|line| line.starts_with("//!"));
-            let (header, modules) = (header.join("\n"), modules.join("\n"));
-            // Behind this it lists tests that do nothing, of files that run.
-            let left_out = header.split("These tests are here").next().unwrap();
-            let mut seen = 0;
-            for file in sources(&tests.join(folder)) {
-                let name = file.strip_prefix(tests.join(folder)).unwrap().to_str().unwrap();
-                // The module `support` of the library includes the files of its folder.
-                if matches!(name, "main.rs" | "mod.rs") || name.ends_with("/mod.rs") || name.starts_with("support/") {
-                    continue;
-                }
-                seen += 1;
-                let runs = modules.contains(&format!("#[path = \"{folder}/{name}\"]"));
-                let is_left_out = left_out.contains(&format!("`{name}`"));
-                assert_ne!(runs, is_left_out, "{package}, {name}: whether it runs, whether it is left out");
-            }
-            assert!(seen > 20, "{package}: {seen} files");
-        }
     }
 
     #[test]

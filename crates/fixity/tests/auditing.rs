@@ -1,4 +1,5 @@
-//! Passes of the auditor, by one server and by several.
+//! Passes of the auditor, by one server and by several. With `PENATES_TEST_ENGINE=cassandra` over a
+//! real Cassandra node.
 #![allow(clippy::unwrap_used)]
 
 #[path = "auditing/failures.rs"]

@@ -1,4 +1,5 @@
-//! Tests of the door over the embedded engine. One program, which is built and linked once.
+//! Tests of the door over the embedded engine, or, with `PENATES_TEST_ENGINE=cassandra`, over a real
+//! Cassandra node. One program, which is built and linked once.
 #![allow(clippy::unwrap_used)]
 
 mod as_of;

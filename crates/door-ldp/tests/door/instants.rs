@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use store::Clock;
 
 use crate::archives::entries;
-use crate::support::{Fixture, ON_CASSANDRA, ROOT, Reply, fixture, parsed};
+use crate::support::{Fixture, ROOT, Reply, fixture, on_cassandra, parsed};
 
 const NAMES: [&str; 3] = ["a", "b", "d"];
 
@@ -161,7 +161,7 @@ async fn is_archived(fixture: &Fixture, address: &str, title: usize, members: &B
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if ON_CASSANDRA { 2 } else { 16 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if on_cassandra() { 2 } else { 16 }, ..ProptestConfig::default() })]
 
     #[test]
     fn each_second_leads_to_what_was_there_and_each_version_shows_it(history in prop::collection::vec(op(), 1..25)) {

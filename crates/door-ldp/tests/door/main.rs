@@ -1,4 +1,4 @@
-//! The door, request by request.
+//! The door, request by request. With `PENATES_TEST_ENGINE=cassandra` over a real Cassandra node.
 #![allow(clippy::unwrap_used)]
 
 mod archives;

@@ -1,6 +1,7 @@
 //! The page of the versions of a resource: what happened, newest first, a page at a time, and the
 //! form that compares two versions.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::Extension;
@@ -16,7 +17,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// Versions of a resource with several pages of them. On the embedded engine the log of heads has
 /// more than one page too.
-const MANY: usize = if ON_CASSANDRA { 110 } else { 1_100 };
+static MANY: LazyLock<usize> = LazyLock::new(|| if on_cassandra() { 110 } else { 1_100 });
 
 /// The parts of a text between two others, in their order.
 fn between<'a>(text: &'a str, begin: &str, end: &str) -> Vec<&'a str> {
@@ -86,7 +87,7 @@ async fn pages_lead_to_older_and_newer_versions_and_have_all_of_them() {
     let fixture = fixture().await;
     fixture.make("/rest/x", "RDFSource", "").await;
     // Some begin in the same second.
-    for number in 1..MANY {
+    for number in 1..*MANY {
         if number % 3 == 0 {
             fixture.clock.advance(Duration::from_millis(700));
         }
@@ -97,15 +98,15 @@ async fn pages_lead_to_older_and_newer_versions_and_have_all_of_them() {
     let map = map.answer().await;
     let mut all: Vec<_> = between(map.text(), "/fcr:versions/", ">").into_iter().map(str::to_owned).collect();
     all.reverse();
-    assert_eq!(all.len(), MANY);
+    assert_eq!(all.len(), *MANY);
 
-    let limit = MANY * 4 / 11;
+    let limit = *MANY * 4 / 11;
     let mut down = vec![page(&fixture, &format!("/rest/x/fcr:versions?limit={limit}")).await];
     while let Some(older) = link(down.last().unwrap(), "next") {
         assert_eq!(down.last().unwrap().links("next"), [format!("http://test{older}")]);
         down.push(page(&fixture, &older).await);
     }
-    assert_eq!(down.iter().map(|page| names(page).len()).collect::<Vec<_>>(), [limit, limit, MANY - 2 * limit]);
+    assert_eq!(down.iter().map(|page| names(page).len()).collect::<Vec<_>>(), [limit, limit, *MANY - 2 * limit]);
     assert_eq!(down.iter().flat_map(names).collect::<Vec<_>>(), all);
     let mut up = vec![down.pop().unwrap()];
     while let Some(newer) = link(up.last().unwrap(), "prev") {

@@ -17,14 +17,11 @@ use store::faults::Faults;
 use store::{
     Call, Class, ContentId, ContentState, Deadline, ManualClock, Outcome, Removal, Step, Store, Table, UnixMillis,
 };
+pub use store_cassandra::testing::on_cassandra;
 use store_cassandra::testing::{damage, shared_options};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 use tower::ServiceExt;
-
-/// Whether these are the tests of `on_cassandra.rs`, which contains the same tests again. Those
-/// with very many changes make fewer there, because each takes some milliseconds.
-pub const ON_CASSANDRA: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"on_cassandra");
 
 pub const TURTLE: &str = "text/turtle";
 pub const LDP: &str = "http://www.w3.org/ns/ldp#";
@@ -82,7 +79,9 @@ async fn served(
 /// The engine under the door. In `on_cassandra.rs` it is Cassandra. If no node can be started, that
 /// is reported, and the tests use the embedded engine.
 async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
-    if ON_CASSANDRA && let Some(store) = store_cassandra::testing::shared_store(clock.clone()).await {
+    if on_cassandra()
+        && let Some(store) = store_cassandra::testing::shared_store(clock.clone()).await
+    {
         return store;
     }
     let options = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };

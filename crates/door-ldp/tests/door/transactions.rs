@@ -11,7 +11,7 @@ use http::{Method, StatusCode};
 use library::Library;
 use store::{Call, Row, Rows, Scan, Store, StoreResult, Table, Wrapper};
 
-use crate::support::{Ask, Fixture, ON_CASSANDRA, ROOT, Reply, fixture, fixture_keeping};
+use crate::support::{Ask, Fixture, ROOT, Reply, fixture, fixture_keeping, on_cassandra};
 
 const ENDPOINT: &str = "http://fedora.info/definitions/v4/transaction#endpoint";
 const COMMIT: &str = "http://fedora.info/definitions/v4/transaction#commitEndpoint";
@@ -471,7 +471,7 @@ async fn requests_at_once_and_requests_for_an_expired_one_do_not_exceed_the_limi
 async fn a_thousand_transactions_that_are_left_open_end_in_time_and_leave_nothing_behind() {
     // As many as one client may have by default. On Cassandra each takes some milliseconds.
     let by_default = LibraryOptions::default().transactions_of_one_max;
-    let many = if ON_CASSANDRA { 50 } else { by_default };
+    let many = if on_cassandra() { 50 } else { by_default };
     let options = LibraryOptions { transactions_of_one_max: many, ..LibraryOptions::default() };
     let fixture = fixture_keeping(options).await;
     for n in 0..many {

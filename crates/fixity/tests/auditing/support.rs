@@ -12,7 +12,7 @@ use library::Library;
 use md5::{Digest, Md5};
 use repository::{BytesPlace, NewKind, NewResource};
 use store::{Call, Capabilities, Class, ContentId, Deadline, ManualClock, Store, Table, UnixMillis, Wrapper};
-use store_cassandra::testing::{damage, shared_options, shared_store};
+use store_cassandra::testing::{damage, on_cassandra, shared_options, shared_store};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 use volumes::Unchanged;

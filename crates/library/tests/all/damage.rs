@@ -2,7 +2,7 @@
 use std::sync::Arc;
 
 use crate::support::memory::Fault;
-use crate::support::{Faulty, ON_CASSANDRA, faulty, id, import, listed, volume};
+use crate::support::{Faulty, faulty, id, import, listed, on_cassandra, volume};
 use audit::Requester;
 use bytes::Bytes;
 use futures::StreamExt;
@@ -92,7 +92,7 @@ async fn a_flipped_pack_is_never_served_and_all_its_members_are_marked_until_it_
 async fn a_volume_with_more_damaged_pages_than_a_step_has_rows_is_marked_and_cleared() {
     let faulty = faulty().await;
     // A real engine takes long for so many pages.
-    let pages = if ON_CASSANDRA { 100 } else { Limits::default().step_rows + 100 };
+    let pages = if on_cassandra() { 100 } else { Limits::default().step_rows + 100 };
     import(&faulty.library, volume("t.a", &vec!["x"; pages])).await.unwrap();
     let limited = Arc::new(Limited::new(faulty.store.clone(), Limits::default()));
     let library = Library::open(limited, faulty.clock.clone(), LibraryOptions::default()).await.unwrap();

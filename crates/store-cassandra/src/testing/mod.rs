@@ -127,6 +127,12 @@ pub fn settings() -> Settings {
     Settings { jvm_options, up_within: Duration::from_secs(900), ..Settings::default() }
 }
 
+/// Whether tests over any engine run on Cassandra, as `cargo xtask test` runs them a second time. Tests with very
+/// many changes make fewer there, because each takes some milliseconds.
+pub fn on_cassandra() -> bool {
+    std::env::var_os("PENATES_TEST_ENGINE").is_some_and(|engine| engine == "cassandra")
+}
+
 /// Whether nodes can be started here. If not, that is reported.
 pub fn can_run() -> bool {
     let Err(error) = cluster::prerequisites() else { return true };

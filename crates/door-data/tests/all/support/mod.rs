@@ -18,6 +18,7 @@ use library::Library;
 use md5::{Digest, Md5};
 use store::faults::{Damage, Faults, Harm};
 use store::{ManualClock, Store, Table, UnixMillis};
+use store_cassandra::testing::{on_cassandra, shared_store};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -76,8 +77,8 @@ async fn over(
 /// The engine under the door. In `on_cassandra.rs`, which contains the same tests again, it is
 /// Cassandra. If no node can be started, that is reported, and the tests use the embedded engine.
 async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
-    if env!("CARGO_CRATE_NAME") == "on_cassandra"
-        && let Some(store) = store_cassandra::testing::shared_store(clock.clone()).await
+    if on_cassandra()
+        && let Some(store) = shared_store(clock.clone()).await
     {
         return store;
     }

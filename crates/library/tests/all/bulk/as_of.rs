@@ -16,7 +16,7 @@ use volumes::{
 };
 
 use super::bench::{Bench, bench_with, entries, entry, pages, read, request, somebody, whole_volumes};
-use crate::support::{ON_CASSANDRA, START, id, volume};
+use crate::support::{START, id, on_cassandra, volume};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -183,7 +183,7 @@ impl Model {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if ON_CASSANDRA { 1 } else { 12 }, max_shrink_iters: 60, ..ProptestConfig::default()
+        cases: if on_cassandra() { 1 } else { 12 }, max_shrink_iters: 60, ..ProptestConfig::default()
     })]
 
     #[test]

@@ -15,7 +15,7 @@ use super::common::{HOUR, collect, generations, records};
 use super::plans::{first_page, streamed};
 use crate::support::memory::{Fault, switches_a_volume};
 use crate::support::{
-    Faulty, ON_CASSANDRA, START, faulty_with, id, import, listed, sample, steps, texts, texts_at, volume,
+    Faulty, START, faulty_with, id, import, listed, on_cassandra, sample, steps, texts, texts_at, volume,
 };
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -157,7 +157,7 @@ async fn a_volume_that_is_replaced_twice_in_each_grace_has_few_records_and_rests
     const FEW: usize = 16;
     // A pass reads few buckets for a short grace.
     let (half, plan_life) = (Duration::from_secs(20 * 60), Duration::from_secs(300));
-    let imports = if ON_CASSANDRA { 30 } else { 100 };
+    let imports = if on_cassandra() { 30 } else { 100 };
     // What is kept, and how many generations are left.
     let cases = [(Keep::None, 1), (Keep::Newest(2), 3), (Keep::Newest(1_000), imports + 1), (Keep::For(4 * half), 1)];
     for (keep, left) in sample(cases) {

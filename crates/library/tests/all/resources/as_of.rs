@@ -16,7 +16,7 @@ use super::contents;
 use super::tree::{container, create, delete, path, said, update};
 use crate::support::long_log::{MILLION, Revisions, make_a_million_versions};
 use crate::support::memory::Fault;
-use crate::support::{Faulty, ON_CASSANDRA, faulty_with};
+use crate::support::{Faulty, faulty_with, on_cassandra};
 
 const CHILDREN: [&str; 5] = ["c/a", "c/b", "c/d", "c/e", "c/f"];
 const ALL: [&str; 6] = ["c", "c/a", "c/b", "c/d", "c/e", "c/f"];
@@ -252,7 +252,7 @@ fn run(test: impl Future<Output = ()>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if ON_CASSANDRA { 4 } else { 64 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if on_cassandra() { 4 } else { 64 }, ..ProptestConfig::default() })]
 
     #[test]
     fn versions_and_members_as_of_every_instant_are_those_of_the_model(history in prop::collection::vec(op(), 1..40)) {
@@ -406,7 +406,7 @@ async fn with_versions(count: u64) -> Faulty {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_version_is_found_by_a_few_reads_among_thousands() {
-    if ON_CASSANDRA {
+    if on_cassandra() {
         return;
     }
     let faulty = with_versions(5_000).await;
@@ -425,7 +425,7 @@ async fn a_version_is_found_by_a_few_reads_among_thousands() {
 /// As a TimeMap does it, which has a page of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_page_of_thousands_of_versions_takes_no_more_reads_than_an_early_one() {
-    if ON_CASSANDRA {
+    if on_cassandra() {
         return;
     }
     let faulty = with_versions(5_000).await;
@@ -460,7 +460,7 @@ async fn with_a_million_versions() -> (Faulty, Revisions) {
 /// What TimeMaps, TimeGates and names of versions ask for.
 #[tokio::test(flavor = "multi_thread")]
 async fn among_a_million_versions_each_is_found_by_few_reads() {
-    if ON_CASSANDRA {
+    if on_cassandra() {
         return;
     }
     let (faulty, revisions) = with_a_million_versions().await;
@@ -497,7 +497,7 @@ async fn among_a_million_versions_each_is_found_by_few_reads() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_hundreds_of_thousands_of_versions_are_kept_the_first_of_them_is_found_by_few_reads() {
-    if ON_CASSANDRA {
+    if on_cassandra() {
         return;
     }
     let (faulty, revisions) = with_a_million_versions().await;

@@ -15,7 +15,7 @@ use store::faults::{Faults, Rates};
 use store::{Call, Class, ContentId, Deadline, NewRow, Scan, Step, Table, ValueKind, envelope};
 
 use super::tree::{container, create, delete, path, update};
-use crate::support::{Fixture, ON_CASSANDRA, faulty, fixture, fixture_with, import, volume};
+use crate::support::{Fixture, faulty, fixture, fixture_with, import, on_cassandra, volume};
 
 const LEN: usize = 1_000_000;
 
@@ -281,7 +281,7 @@ async fn however_many_resources_there_are_a_page_holds_few_of_them() {
 
 #[tokio::test(start_paused = true)]
 async fn a_salvage_fails_if_a_resource_cannot_be_read_for_now_and_does_not_pass_over_it() {
-    if ON_CASSANDRA {
+    if on_cassandra() {
         return;
     }
     let faulty = faulty().await;

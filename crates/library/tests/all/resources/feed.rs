@@ -19,7 +19,7 @@ use super::tree::{
     assert_feed_is_true, beyond_the_horizon, container, create, delete, events, path, reported, said, update,
 };
 use crate::support::memory::{Fault, Gate};
-use crate::support::{Faulty, ON_CASSANDRA, START, faulty, fixture, id, import, volume};
+use crate::support::{Faulty, START, faulty, fixture, id, import, on_cassandra, volume};
 
 /// The step that switches the head of a resource.
 fn switches(at: &'static str) -> impl Fn(usize, &Step) -> bool + Send + 'static {
@@ -394,7 +394,7 @@ async fn a_switch_whose_request_was_cancelled_half_way_holds_nothing_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_consumers_cost_the_store_about_as_much_as_one() {
     let faulty: Faulty = faulty().await;
-    if ON_CASSANDRA {
+    if on_cassandra() {
         return;
     }
     let mut consumers = Vec::new();
@@ -428,7 +428,7 @@ async fn a_hundred_consumers_cost_the_store_about_as_much_as_one() {
 #[tokio::test(start_paused = true)]
 async fn a_consumer_that_is_held_back_over_many_batches_gets_each_event_once_and_in_order() {
     // Drivers do not work with paused time.
-    if ON_CASSANDRA {
+    if on_cassandra() {
         return;
     }
     let faulty = faulty().await;
@@ -459,7 +459,7 @@ async fn a_consumer_that_is_held_back_over_many_batches_gets_each_event_once_and
 /// The reader of the batches begins again with the present, so that there is a gap between batches.
 #[tokio::test(start_paused = true)]
 async fn a_consumer_misses_nothing_that_happened_while_the_batches_could_not_be_read() {
-    if ON_CASSANDRA {
+    if on_cassandra() {
         return;
     }
     let faulty = faulty().await;

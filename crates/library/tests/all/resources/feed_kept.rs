@@ -13,7 +13,7 @@ use store::{Class, Clock, Expect, FormatLevel, Guard, ManualClock, NewRow, Step,
 
 use super::tree::{beyond_the_horizon, create, delete, events, reported, update};
 use crate::support::memory::Fault;
-use crate::support::{ON_CASSANDRA, START, faulty, faulty_with};
+use crate::support::{START, faulty, faulty_with, on_cassandra};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn old_changes_are_dropped_whole_and_a_reader_that_still_needs_them_is_told() {
@@ -42,7 +42,7 @@ async fn old_changes_are_dropped_whole_and_a_reader_that_still_needs_them_is_tol
     let longer = LibraryOptions { feed_keep: Duration::from_secs(90 * 24 * 3_600), ..options() };
     let library = Library::open(faulty.store.clone(), faulty.clock.clone(), longer).await.unwrap();
     assert!(matches!(library.feed.after(old, 10).await, Err(FeedError::Dropped { .. })));
-    if !ON_CASSANDRA {
+    if !on_cassandra() {
         let left = faulty.store.partitions(Table::Work).into_iter().filter(|at| at.starts_with(b"feed\0c")).count();
         assert_eq!(left, 1, "only the newer bucket has rows");
     }
@@ -167,7 +167,7 @@ async fn old_changes_are_removed_however_far_behind_the_mark_they_are() {
     let off = LibraryOptions { feed_keep: Duration::ZERO, ..LibraryOptions::default() };
     let off = Library::open(faulty.store.clone(), faulty.clock.clone(), off).await.unwrap();
     assert_eq!(off.feed.drop_old().await.unwrap(), 1);
-    if !ON_CASSANDRA {
+    if !on_cassandra() {
         let left = faulty.store.partitions(Table::Work).into_iter().filter(|at| at.starts_with(b"feed\0c")).count();
         assert_eq!(left, 1, "only the present bucket has rows");
     }

@@ -11,7 +11,7 @@ use repository::{Membership, Update};
 use tokio::sync::Barrier;
 
 use super::tree::{assert_sound, children, container, create, delete, path, said, there_at};
-use crate::support::{ON_CASSANDRA, faulty, fixture};
+use crate::support::{faulty, fixture, on_cassandra};
 
 const SHARED: &str = "shared";
 
@@ -46,7 +46,7 @@ fn run(work: impl Future<Output = ()>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if ON_CASSANDRA { 4 } else { 16 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if on_cassandra() { 4 } else { 16 }, ..ProptestConfig::default() })]
 
     #[test]
     fn every_acknowledged_write_is_there_once_and_in_its_writers_order(

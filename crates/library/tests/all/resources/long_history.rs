@@ -1,6 +1,7 @@
 //! Objects that were changed very often: their partitions stay small, and everything in their
 //! history can be found.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,12 +11,12 @@ use store::{Step, Table};
 
 use super::tree::{beside, create, delete, descriptions, path, said, update};
 use crate::support::memory::{Fault, Gate};
-use crate::support::{Faulty, MANY_CHANGES, ON_CASSANDRA, faulty_with, sample};
+use crate::support::{Faulty, faulty_with, many_changes, on_cassandra, sample};
 
-const CHANGES: u64 = MANY_CHANGES;
+static CHANGES: LazyLock<u64> = LazyLock::new(many_changes);
 
 /// How often a resource is deleted and created again: as often as gives more heads than changes.
-const LIVES: u64 = MANY_CHANGES / 2 + 3;
+static LIVES: LazyLock<u64> = LazyLock::new(|| many_changes() / 2 + 3);
 
 /// The step that changes the head of the resource.
 fn is_head(_: usize, step: &Step) -> bool {
@@ -27,7 +28,7 @@ async fn changed_often(keep: Keep) -> Faulty {
         LibraryOptions { history: History { resources: keep, ..History::default() }, ..LibraryOptions::default() };
     let faulty = faulty_with(options).await;
     create(&faulty.library, "a", "0").await.unwrap();
-    for n in 1..=CHANGES {
+    for n in 1..=*CHANGES {
         update(&faulty.library, "a", &n.to_string()).await.unwrap();
     }
     faulty
@@ -42,13 +43,13 @@ async fn the_partition_of_an_object_does_not_grow_with_its_history() {
     let beside = beside(&faulty, &object);
     let expected: Vec<u64> = match CHANGES.checked_sub(keys::LOG_PAGE_ENTRIES) {
         Some(second) => vec![keys::LOG_PAGE_ENTRIES, second],
-        None => vec![CHANGES],
+        None => vec![*CHANGES],
     };
     let (pages, versions) = beside.split_at(expected.len());
     assert_eq!(pages[0], keys::log_page(&object, 0));
     assert!(pages.get(1).is_none_or(|second| *second == keys::log_page(&object, 1)));
     assert_eq!(pages.iter().map(rows).collect::<Vec<_>>(), expected);
-    assert_eq!(versions.len() as u64, CHANGES + 1);
+    assert_eq!(versions.len() as u64, *CHANGES + 1);
     assert!(versions.iter().all(|version| rows(version) == 1));
 }
 
@@ -58,7 +59,7 @@ async fn how_a_resource_ended_is_found_in_few_reads_however_often_its_name_was_u
     let (library, at) = (&faulty.library, path("a"));
     let object = keys::resource_partition(&at);
     let mut ends = Vec::new();
-    for _ in 0..LIVES {
+    for _ in 0..*LIVES {
         create(library, "a", "there").await.unwrap();
         let incarnation = library.repository.resource(&at).await.unwrap().incarnation();
         delete(library, "a").await.unwrap();
@@ -67,7 +68,7 @@ async fn how_a_resource_ended_is_found_in_few_reads_however_often_its_name_was_u
         ends.push((incarnation, deleted));
     }
     let entries = library.heads.head_at(&object).await.unwrap().unwrap().head.logged;
-    assert!(ON_CASSANDRA || entries > keys::LOG_PAGE_ENTRIES, "{entries} entries");
+    assert!(on_cassandra() || entries > keys::LOG_PAGE_ENTRIES, "{entries} entries");
     for (incarnation, deleted) in ends {
         faulty.store.take_scanned();
         let end = library.heads.end_of(&object, incarnation).await.unwrap();
@@ -94,7 +95,10 @@ async fn all_but_the_versions_that_are_kept_are_collected_from_however_many_page
     assert_eq!(collected().await, (3, 0));
     let first_page = keys::log_page(&keys::resource_partition(&path("a")), 0);
     let scanned = faulty.store.take_scanned();
-    assert!(ON_CASSANDRA || !scanned.iter().any(|(_, partition)| *partition == first_page), "read although it is done");
+    assert!(
+        on_cassandra() || !scanned.iter().any(|(_, partition)| *partition == first_page),
+        "read although it is done"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,7 +129,7 @@ async fn a_head_that_is_still_current_is_no_history_though_a_writer_that_died_ha
 async fn a_write_whose_answer_was_lost_is_known_wherever_in_the_log_it_is_by_then() {
     // Its entry is the last of a page, or the first, and many more may follow it before it is
     // looked up.
-    for (before, behind) in sample([(5, CHANGES), (keys::LOG_PAGE_ENTRIES - 2, 1), (keys::LOG_PAGE_ENTRIES - 1, 1)]) {
+    for (before, behind) in sample([(5, *CHANGES), (keys::LOG_PAGE_ENTRIES - 2, 1), (keys::LOG_PAGE_ENTRIES - 1, 1)]) {
         let faulty = faulty_with(LibraryOptions::default()).await;
         create(&faulty.library, "a", "0").await.unwrap();
         for n in 0..before {

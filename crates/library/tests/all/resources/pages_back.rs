@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use repository::{Child, ChildPage, NewResource};
 
 use super::tree::{container, create, delete, path, source};
-use crate::support::{Faulty, ON_CASSANDRA, faulty_with};
+use crate::support::{Faulty, faulty_with, on_cassandra};
 
 fn names(page: ChildPage) -> Vec<String> {
     page.children.into_iter().map(|child| child.name).collect()
@@ -86,7 +86,7 @@ fn run(work: impl Future<Output = ()>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if ON_CASSANDRA { 2 } else { 24 }, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if on_cassandra() { 2 } else { 24 }, ..ProptestConfig::default() })]
 
     #[test]
     fn the_way_back_has_the_pages_of_the_way_there(children in 0..20usize, gone in 0..6usize, max in 1..6usize) {

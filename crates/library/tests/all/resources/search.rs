@@ -22,7 +22,7 @@ use store::{Call, ManualClock, Outcome, Rows, Scan, Step, Store, StoreError, Sto
 
 use super::tree::{beyond_the_horizon, container, create, delete, path, reachable, update};
 use crate::support::memory::Fault;
-use crate::support::{Fixture, ON_CASSANDRA, faulty, fixture, lone_fixture};
+use crate::support::{Fixture, faulty, fixture, lone_fixture, on_cassandra};
 
 /// The types of a description in these tests: its words.
 fn words(_: &ResourcePath, description: &[u8]) -> Vec<String> {
@@ -168,7 +168,7 @@ async fn pages(library: &Library, query: &Query, limits: Limits) -> (Vec<String>
 async fn marks_of_deleted_resources_count_for_the_limits_too() {
     let fixture = fixture().await;
     let library = &fixture.library;
-    let many = if ON_CASSANDRA { 50 } else { 600 };
+    let many = if on_cassandra() { 50 } else { 600 };
     let mut indexer = indexer(library);
     // Long names, so that they need several pages.
     for n in 0..many {
@@ -183,7 +183,7 @@ async fn marks_of_deleted_resources_count_for_the_limits_too() {
         let query = Query { is_descending, max: 5, ..Query::all(5) };
         let (seen, pages) = pages(library, &query, limits).await;
         assert_eq!(seen, ["last"]);
-        assert!(ON_CASSANDRA || pages > 1, "all of them were read at once");
+        assert!(on_cassandra() || pages > 1, "all of them were read at once");
     }
 }
 
@@ -225,7 +225,7 @@ async fn where_the_index_is_behind_its_lag_says_so() {
     // More than one page of the feed, an hour ago.
     for n in 0..600 {
         create(library, &format!("b{n}"), "urn:t").await.unwrap();
-        if ON_CASSANDRA && n == 2 {
+        if on_cassandra() && n == 2 {
             break;
         }
     }
@@ -367,7 +367,7 @@ impl Wrapper for Watched {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_are_found_while_an_index_that_was_replaced_cannot_be_deleted() {
-    if ON_CASSANDRA {
+    if on_cassandra() {
         // What the indexer does about an error is the same over each engine.
         return;
     }
@@ -401,7 +401,7 @@ async fn changes_are_found_while_an_index_that_was_replaced_cannot_be_deleted() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_is_saved_at_once_after_a_change_and_seldom_without_one() {
-    if ON_CASSANDRA {
+    if on_cassandra() {
         // Servers that share a store renew their leases too.
         return;
     }
@@ -445,7 +445,7 @@ async fn documents(library: &Library) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn earlier_documents_of_a_resource_are_looked_for_unless_it_is_the_first_at_its_path() {
-    if ON_CASSANDRA {
+    if on_cassandra() {
         // Which documents the indexer looks for is the same over each engine.
         return;
     }
@@ -562,7 +562,7 @@ async fn two_servers_that_write_at_the_same_time_do_no_harm() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_writer_that_dies_at_any_step_leaves_an_index_that_another_one_sets_right() {
-    for step in (0..24).step_by(if ON_CASSANDRA { 8 } else { 1 }) {
+    for step in (0..24).step_by(if on_cassandra() { 8 } else { 1 }) {
         let faulty = faulty().await;
         let library = &faulty.library;
         let mut random = StdRng::seed_from_u64(step);
@@ -613,7 +613,7 @@ async fn while_the_index_cannot_be_written_searches_say_that_results_may_be_miss
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_search_finds_what_a_scan_of_everything_finds() {
-    let seeds = if ON_CASSANDRA { 1 } else { 5 };
+    let seeds = if on_cassandra() { 1 } else { 5 };
     for seed in 0..seeds {
         let fixture = lone_fixture().await;
         let library = &fixture.library;

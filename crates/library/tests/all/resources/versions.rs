@@ -14,7 +14,7 @@ use store::{Call, Class, Clock, Deadline, ManualClock, Step, Table, UnixMillis};
 
 use super::tree::{beside, container, create, delete, descriptions, path, said, update};
 use crate::support::memory::Fault;
-use crate::support::{Faulty, Fixture, ON_CASSANDRA, START, faulty_with, fixture_with, sample, steps};
+use crate::support::{Faulty, Fixture, START, faulty_with, fixture_with, on_cassandra, sample, steps};
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -180,7 +180,7 @@ async fn change(faulty: &Faulty, description: usize, removes_replaced: bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resource_that_changes_twice_in_each_grace_has_few_records_and_rests_without_any() {
-    let changes = if ON_CASSANDRA { 30 } else { 100 };
+    let changes = if on_cassandra() { 30 } else { 100 };
     // What is kept, whether versions are removed once they are replaced, and how many are left.
     let cases = [
         (Keep::None, false, 1),

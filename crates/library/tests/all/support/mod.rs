@@ -13,6 +13,7 @@ use library::Library;
 use md5::{Digest, Md5};
 use store::limited::Limited;
 use store::{ContentId, Limits, ManualClock, Store, UnixMillis};
+pub use store_cassandra::testing::on_cassandra;
 use store_cassandra::testing::{damage, fresh_store, shared_options, shared_store};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
@@ -91,17 +92,18 @@ async fn fixture_over(
     Fixture { library, clock, store, folder }
 }
 
-/// Whether this is `on_cassandra.rs`, which includes the same tests.
-pub const ON_CASSANDRA: bool = matches!(env!("CARGO_CRATE_NAME").as_bytes(), b"on_cassandra");
-
 /// So many changes of an object that its earlier heads take more than a page of its log. Over a real
 /// engine, where each change takes some milliseconds, fewer, which one page holds.
-pub const MANY_CHANGES: u64 = if ON_CASSANDRA { 20 } else { keys::LOG_PAGE_ENTRIES + 6 };
+pub fn many_changes() -> u64 {
+    if on_cassandra() { 20 } else { keys::LOG_PAGE_ENTRIES + 6 }
+}
 
-/// The engine under the library. In `on_cassandra.rs` it is Cassandra. If no node can be started,
+/// The engine under the library. If that is Cassandra, and no node can be started,
 /// that is reported, and the remaining tests run on the embedded engine.
 pub async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
-    if ON_CASSANDRA && let Some(store) = shared_store(clock.clone()).await {
+    if on_cassandra()
+        && let Some(store) = shared_store(clock.clone()).await
+    {
         return store;
     }
     embedded(folder, clock)
@@ -109,7 +111,9 @@ pub async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store>
 
 /// An engine that, on Cassandra, has a keyspace of its own.
 pub async fn lone_engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
-    if ON_CASSANDRA && let Some(store) = fresh_store(clock.clone()).await {
+    if on_cassandra()
+        && let Some(store) = fresh_store(clock.clone()).await
+    {
         return store;
     }
     embedded(folder, clock)
@@ -120,7 +124,7 @@ fn embedded(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     EmbeddedStore::open(folder.path(), options, clock).unwrap()
 }
 
-/// A library over a store with injected faults: in memory or, in `on_cassandra.rs`, over Cassandra.
+/// A library over a store with injected faults: in memory, or over Cassandra.
 pub struct Faulty {
     pub library: Library,
     pub clock: Arc<ManualClock>,
@@ -133,7 +137,7 @@ pub async fn faulty() -> Faulty {
 
 pub async fn faulty_with(options: LibraryOptions) -> Faulty {
     let clock = Arc::new(ManualClock::new(START));
-    let engine = if ON_CASSANDRA { shared_store(clock.clone()).await } else { None };
+    let engine = if on_cassandra() { shared_store(clock.clone()).await } else { None };
     let store = Arc::new(engine.map_or_else(memory::Memory::default, memory::Memory::over));
     let library = Library::open(store.clone(), clock.clone(), options).await.unwrap();
     Faulty { library, clock, store }
@@ -150,14 +154,14 @@ impl Faulty {
 /// The steps of an operation at which faults are tried, until it has no more. Over a real engine,
 /// where each try takes seconds, every third one.
 pub fn steps() -> impl Iterator<Item = usize> {
-    (0..).step_by(if ON_CASSANDRA { 3 } else { 1 })
+    (0..).step_by(if on_cassandra() { 3 } else { 1 })
 }
 
 /// The faults to try at each step of an operation. Over a real engine, where each try takes a
 /// second or more, only the first: the effect of other faults on a step is decided above the
 /// engine.
 pub fn sample<T>(faults: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
-    faults.into_iter().take(if ON_CASSANDRA { 1 } else { usize::MAX })
+    faults.into_iter().take(if on_cassandra() { 1 } else { usize::MAX })
 }
 
 pub fn id(text: &str) -> VolumeId {
