@@ -7,7 +7,7 @@ use hathi::{Seq, VolumeId};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::options::LibraryOptions;
 use heads::surroundings::Surroundings;
-use store::{FormatLevel, Store};
+use store::Store;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::event::Event;
@@ -27,7 +27,6 @@ pub struct Auditor {
     recorder: Arc<Recorder>,
     pages: Arc<PageWindows>,
     refusals: Arc<Refusals>,
-    store: Arc<dyn Store>,
     max_lag: Duration,
     _tasks: [AbortOnDropHandle<()>; 3],
 }
@@ -37,7 +36,7 @@ impl Auditor {
     /// run.
     pub fn new(store: Arc<dyn Store>, surroundings: &Surroundings, options: &LibraryOptions) -> Self {
         let queue = Arc::new(Queue::new(surroundings.clock.clone()));
-        let writer = Writer::new(queue.clone(), store.clone(), options.call_timeout);
+        let writer = Writer::new(queue.clone(), store, options.call_timeout);
         let recorder = Arc::new(Recorder::new(queue, surroundings, options.call_timeout));
         let pages = Arc::new(PageWindows::new(recorder.clone()));
         let refusals = Arc::new(Refusals::new(recorder.clone()));
@@ -47,7 +46,7 @@ impl Auditor {
             tokio::spawn(refusals.clone().look_after()),
         ];
         let max_lag = options.audit_max_lag;
-        Self { recorder, pages, refusals, store, max_lag, _tasks: tasks.map(AbortOnDropHandle::new) }
+        Self { recorder, pages, refusals, max_lag, _tasks: tasks.map(AbortOnDropHandle::new) }
     }
 
     /// How long the oldest record that is not acknowledged has been waiting.
@@ -122,11 +121,6 @@ impl Auditor {
         self.pages.page(requester, volume, seq).await
     }
 
-    /// Whether the store may hold events. In a store of an earlier level, events are not recorded.
-    pub fn keeps_events(&self) -> bool {
-        self.store.level() >= FormatLevel::AUDIT_CHANGES
-    }
-
     /// Records an event, and waits until it is acknowledged. All that wait share one write. The
     /// death of this process does not undo it, nor does a power failure.
     pub async fn synced_event(&self, event: &Event) -> ObjectsResult<()> {
@@ -140,17 +134,11 @@ impl Auditor {
     }
 
     async fn event_within(&self, event: &Event, sync_delay: Duration) -> ObjectsResult<()> {
-        if !self.keeps_events() {
-            return Ok(());
-        }
         self.recorder.write_at_once(vec![self.recorder.event(event)?], sync_delay).await
     }
 
     /// Records an event soon, and does not wait for it. It is lost if this process dies before.
     pub fn event_later(&self, event: &Event) {
-        if !self.keeps_events() {
-            return;
-        }
         let queued = self.recorder.event(event).and_then(|row| self.recorder.queue.push(vec![row], EVENT_SYNC_DELAY));
         if let Err(error) = queued {
             tracing::error!(%error, action = event.action, "an event is not recorded in the audit");
@@ -159,9 +147,7 @@ impl Auditor {
 
     /// Counts a refusal. Those of one client within a minute become one event.
     pub fn refused(&self, event: Event) {
-        if self.keeps_events() {
-            self.refusals.count(event);
-        }
+        self.refusals.count(event);
     }
 
     /// Waits until all that waits is written.

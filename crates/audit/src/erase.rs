@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head;
-use store::{Class, FormatLevel, NewRow, Outcome, Scan, Step, Table, UnixMillis};
+use store::{Class, NewRow, Outcome, Scan, Step, Table, UnixMillis};
 
 use crate::event::{Actor, Event, EventKind, EventRecord, EventResult};
 use crate::handle::Audit;
@@ -105,12 +105,10 @@ impl Audit {
 fn erased(entry: AuditEntry, whom: &Whom) -> ObjectsResult<Option<Bytes>> {
     let value = match entry {
         AuditEntry::Record(record) => erased_record(record, whom).map(|record| head::seal(&record)),
-        AuditEntry::Event(record) => {
-            erased_event(record, whom).map(|record| head::seal_for(FormatLevel::NEWEST, &record))
-        }
+        AuditEntry::Event(record) => erased_event(record, whom).map(|record| head::seal(&record)),
         AuditEntry::Damaged(DamagedRecord { at, .. }) => {
             let event = Event::of(EventKind::Change, "(damaged)", ERASED, EventResult::Unknown);
-            Some(head::seal_for(FormatLevel::NEWEST, &EventRecord { at, event }))
+            Some(head::seal(&EventRecord { at, event }))
         }
     };
     value.transpose()

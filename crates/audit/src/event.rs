@@ -4,9 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use store::envelope::EnvelopeError;
-use store::stored::{self, StoredError};
-use store::{FormatLevel, Stored, UnixMillis, ValueKind};
+use store::{Stored, UnixMillis, ValueKind};
 
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -123,7 +121,6 @@ pub struct Event {
     /// How many requests it counts. Refusals of one client are counted together.
     pub count: u64,
     /// The id of the transaction that it is about, if it is about one.
-    #[serde(default)]
     pub transaction: Option<String>,
 }
 
@@ -200,72 +197,8 @@ pub struct EventRecord {
     pub event: Event,
 }
 
-/// Version 1 has no transaction. Events that are about none are written in it, so that programs
-/// that know no other version read them.
 impl Stored for EventRecord {
     const KIND: ValueKind = ValueKind::AuditEvent;
-    const VERSION: u8 = 2;
-
-    fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
-        match version {
-            1 => stored::decode::<First>(payload).map(Self::from),
-            2 => stored::decode(payload),
-            version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
-        }
-    }
-
-    fn encode(&self, _: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
-        match self.event.transaction {
-            None => Ok((1, stored::encode(&First::from(self.clone()))?)),
-            Some(_) => Ok((2, stored::encode(self)?)),
-        }
-    }
-}
-
-/// Version 1.
-#[derive(Serialize, Deserialize)]
-struct First {
-    at: UnixMillis,
-    kind: EventKind,
-    actor: Actor,
-    request_id: String,
-    action: String,
-    target: String,
-    detail: Option<String>,
-    made: Option<String>,
-    revision: Option<String>,
-    bytes: Option<u64>,
-    result: EventResult,
-    count: u64,
-}
-
-impl From<First> for EventRecord {
-    fn from(first: First) -> Self {
-        let First { at, kind, actor, request_id, action, target, detail, made, revision, bytes, result, count } = first;
-        let transaction = None;
-        let event = Event {
-            kind,
-            actor,
-            request_id,
-            action,
-            target,
-            detail,
-            made,
-            revision,
-            bytes,
-            result,
-            count,
-            transaction,
-        };
-        Self { at, event }
-    }
-}
-
-impl From<EventRecord> for First {
-    fn from(EventRecord { at, event }: EventRecord) -> Self {
-        let Event { kind, actor, request_id, action, target, detail, made, revision, bytes, result, count, .. } = event;
-        Self { at, kind, actor, request_id, action, target, detail, made, revision, bytes, result, count }
-    }
 }
 
 #[cfg(test)]
@@ -294,7 +227,7 @@ mod tests {
     }
 
     fn sealed(record: &EventRecord) -> bytes::Bytes {
-        head::seal_for(FormatLevel::NEWEST, record).unwrap()
+        head::seal(record).unwrap()
     }
 
     /// Every later program reads these bytes.
@@ -303,19 +236,18 @@ mod tests {
         let value = sealed(&EventRecord { at: UnixMillis(1_000), event: event() });
         let payload = [
             &b"\xe8\x07\x00\x01\x09archivist\x00\x01\x00\xc0\x00\x02\x07\x01\x06curl/8\x03r-1\x04POST\x08/rest/a/"[..],
-            b"\x01\x0aforce=true\x01\x09/rest/a/b\x01\x03\"e\"\x01\xac\x02\x01\xc9\x01\x01",
+            b"\x01\x0aforce=true\x01\x09/rest/a/b\x01\x03\"e\"\x01\xac\x02\x01\xc9\x01\x01\x00",
         ]
         .concat();
         assert_eq!(value[7..], payload);
-        assert_eq!(value[..3], [2, 61, 1]);
+        assert_eq!(value[..3], [3, 61, 1]);
         let least = Event::of(EventKind::Refusal, "GET", "/", EventResult::Unknown);
         let value = sealed(&EventRecord { at: UnixMillis(1), event: least.clone() });
-        assert_eq!(value[7..], *b"\x01\x02\x00\x00\x00\x00\x00\x03GET\x01/\x00\x00\x00\x00\x00\x01");
+        assert_eq!(value[7..], *b"\x01\x02\x00\x00\x00\x00\x00\x03GET\x01/\x00\x00\x00\x00\x00\x01\x00");
         let opened: EventRecord = head::open(Table::Audit, &value).unwrap();
         assert_eq!(opened.event, least);
         let staged = Event { kind: EventKind::Staged, transaction: Some("4f".to_owned()), count: 1, ..least.clone() };
         let value = sealed(&EventRecord { at: UnixMillis(1), event: staged.clone() });
-        assert_eq!(value[..3], [2, 61, 2]);
         assert_eq!(value[7..], *b"\x01\x03\x00\x00\x00\x00\x00\x03GET\x01/\x00\x00\x00\x00\x00\x01\x01\x024f");
         let opened: EventRecord = head::open(Table::Audit, &value).unwrap();
         assert_eq!(opened.event, staged);

@@ -8,7 +8,7 @@ use heads::head;
 use heads::revision::{RevisionClock, RevisionId};
 use heads::surroundings::Surroundings;
 use parking_lot::Mutex;
-use store::{Clock, FormatLevel, Stored};
+use store::{Clock, Stored};
 
 use crate::event::{Event, EventRecord};
 use crate::keys::{PART_BYTES, Part};
@@ -150,7 +150,7 @@ impl Recorder {
 
 /// A record at its place.
 pub(super) fn row(RecordPlace { id, part }: RecordPlace, record: &impl Stored) -> ObjectsResult<AuditRow> {
-    Ok(AuditRow { id, part, value: head::seal_for(FormatLevel::NEWEST, record)? })
+    Ok(AuditRow { id, part, value: head::seal(record)? })
 }
 
 /// Returns a requester whose texts, which others chose, are cut to [`NAME_BYTES_MAX`].

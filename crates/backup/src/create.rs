@@ -83,7 +83,7 @@ impl Backups {
         let id = self.free_id(&options.id, &left)?;
         let path = unfinished.join(format!("{id}.jsonl"));
         let header = Header {
-            form: FORM,
+            format: FORM,
             id: id.clone(),
             time: options.time.clone(),
             store,

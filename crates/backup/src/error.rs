@@ -23,6 +23,12 @@ pub enum BackupError {
     /// There is no folder of backups, or none that this program reads.
     #[error("{0}")]
     NoBackups(String),
+    /// A build before the first release made it. Nothing in it was changed.
+    #[error(
+        "{0} made by a build before 0.1.0, which no release reads: restore with that build, export the store and load it \
+         here"
+    )]
+    Unreleased(String),
     /// The folder has backups of another store.
     #[error(
         "{place} has backups of another store, for example {id} of {folder}: name another folder for the backups of \

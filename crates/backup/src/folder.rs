@@ -14,7 +14,10 @@ use crate::manifest::{Reader, Summary};
 const FORM_FILE: &str = "penates-backups";
 
 /// What it says.
-const FORM: &str = "penates-backups 1\n";
+const FORM: &str = "penates-backup-folder 1\n";
+
+/// How it begins in a folder of a build before 0.1.0.
+const UNRELEASED: &str = "penates-backups ";
 
 /// The extension of files that were set aside.
 pub(crate) const SET_ASIDE: &str = "damaged";
@@ -47,12 +50,16 @@ impl Backups {
     ///
     /// Errors: [`BackupError::NoBackups`] if it is none, if a later program has made it, or if it
     /// has a link in the place of a folder in which files are made or deleted;
+    /// [`BackupError::Unreleased`] if a build before 0.1.0 has made it;
     /// [`BackupError::Busy`] if somebody deletes backups, or if backups are to be deleted that
     /// somebody uses.
     pub fn open(path: &Path, access: Access) -> BackupResult<Self> {
         let form = path.join(FORM_FILE);
         match fs::read_to_string(&form) {
             Ok(found) if found == FORM => {}
+            Ok(found) if found.starts_with(UNRELEASED) => {
+                return Err(BackupError::Unreleased(format!("the backups in {} were", path.display())));
+            }
             Ok(found) => {
                 let what = format!("{} has backups in another form ({})", path.display(), found.trim_end());
                 return Err(BackupError::NoBackups(what));

@@ -24,8 +24,8 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 /// What a backup is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// The form of the lines.
-    pub form: u32,
+    /// The form of the lines. Builds before 0.1.0 named it otherwise.
+    pub format: u32,
     /// The name of the backup: when it was made.
     pub id: String,
     /// When the store was as it is in the backup, in RFC 3339.
@@ -156,14 +156,21 @@ impl Reader {
         let line = read_line(&mut lines).map_err(|error| unread(&backup, path, error))?;
         #[derive(Deserialize)]
         struct Form {
-            form: u32,
+            form: Option<u32>,
+            format: Option<u32>,
         }
-        let form: Form = serde_json::from_str(&line).map_err(|_| damaged("its first line is no header"))?;
-        if form.form > FORM {
-            let newer = format!("backup {backup} was made by a later version of Penates (form {})", form.form);
-            return Err(BackupError::NoBackups(newer));
+        let no_header = |_| damaged("its first line is no header");
+        match serde_json::from_str(&line).map_err(no_header)? {
+            Form { format: Some(format), .. } if format > FORM => {
+                let newer = format!("backup {backup} was made by a later version of Penates (form {format})");
+                return Err(BackupError::NoBackups(newer));
+            }
+            Form { form: Some(_), format: None } => {
+                return Err(BackupError::Unreleased(format!("backup {backup} was")));
+            }
+            Form { .. } => {}
         }
-        let header: Header = serde_json::from_str(&line).map_err(|_| damaged("its first line is no header"))?;
+        let header: Header = serde_json::from_str(&line).map_err(no_header)?;
         let mut sum = Sha256::new();
         sum.update(&line);
         Ok(Self { backup, path: path.to_owned(), lines, header, sum, last: String::new() })
@@ -260,7 +267,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("20261124T000000Z.jsonl");
         let header = Header {
-            form: FORM,
+            format: FORM,
             id: "20261124T000000Z".to_owned(),
             time: "2026-11-24T00:00:00Z".to_owned(),
             store: "ab".to_owned(),

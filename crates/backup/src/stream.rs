@@ -77,7 +77,7 @@ pub fn write_stream(
     took: &mut dyn FnMut(u64),
 ) -> BackupResult<Created> {
     let header = Header {
-        form: FORM,
+        format: FORM,
         id: options.id.clone(),
         time: options.time.clone(),
         store: source.cut().store.clone(),

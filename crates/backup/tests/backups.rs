@@ -406,7 +406,7 @@ fn a_backup_uses_what_all_interrupted_ones_copied() {
     let lines = fs::read_to_string(&whole).unwrap();
     fs::remove_file(whole).unwrap();
     for (number, copied) in ["contents/", "tables/0", "tables/1"].into_iter().enumerate() {
-        let kept = lines.lines().filter(|line| line.contains("\"form\"") || line.contains(copied));
+        let kept = lines.lines().filter(|line| line.contains("\"format\"") || line.contains(copied));
         let unfinished = subject.place().join(format!("unfinished/20261123T00000{number}Z.jsonl"));
         fs::write(unfinished, kept.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     }
@@ -442,7 +442,8 @@ fn a_description_that_was_cut_or_changed_is_damage() {
     let whole = fs::read_to_string(&path).unwrap();
     let cut = whole.len() - 20;
     let broken = [whole[..cut].to_owned(), whole.replace("db/text.record", "db/text.Record"), String::new()];
-    let later = whole.replace("\"form\":1", "\"form\":2");
+    let later = whole.replace("\"format\":1", "\"format\":2");
+    let unreleased = whole.replace("\"format\":1", "\"form\":1");
     for broken in broken {
         fs::write(&path, broken).unwrap();
         assert_eq!(subject.problems(false), 1);
@@ -454,6 +455,23 @@ fn a_description_that_was_cut_or_changed_is_damage() {
     fs::write(&path, later).unwrap();
     let error = subject.open(Access::Read).summary(&made.header.id).unwrap_err();
     assert!(matches!(error, BackupError::NoBackups(_)), "{error}");
+    fs::write(&path, unreleased).unwrap();
+    let error = subject.open(Access::Read).summary(&made.header.id).unwrap_err();
+    assert!(matches!(error, BackupError::Unreleased(_)), "{error}");
+}
+
+#[test]
+fn a_folder_of_backups_of_a_build_before_the_first_release_is_refused_and_not_changed() {
+    let mut subject = Subject::new();
+    subject.create().unwrap();
+    fs::write(subject.place().join("penates-backups"), "penates-backups 1\n").unwrap();
+    let before = files(&subject.place());
+    for access in [Access::Add, Access::Read, Access::Delete] {
+        let refused = Backups::open(&subject.place(), access).unwrap_err();
+        assert!(matches!(refused, BackupError::Unreleased(_)), "{refused}");
+        assert!(refused.to_string().contains("made by a build before 0.1.0"), "{refused}");
+    }
+    assert!(files(&subject.place()) == before, "something was changed");
 }
 
 #[test]

@@ -116,7 +116,6 @@ reasons! {
     INTERNAL = INTERNAL_SERVER_ERROR "internal";
     SPOOL = INTERNAL_SERVER_ERROR "spool";
     SOURCE_IO = INTERNAL_SERVER_ERROR "io";
-    NEEDS_UPGRADE = NOT_IMPLEMENTED "needs-upgrade";
     ELSEWHERE = BAD_GATEWAY "elsewhere";
     CANCELLED = SERVICE_UNAVAILABLE "cancelled" in SOON_S;
     DEADLINE_PASSED = SERVICE_UNAVAILABLE "deadline-passed" in SOON_S;
@@ -162,12 +161,13 @@ impl From<&StoreError> for Reason {
             StoreError::Overloaded(_) => Self::OVERLOADED,
             StoreError::DeadlinePassed => Self::DEADLINE_PASSED,
             StoreError::Unavailable(_) => Self::UNAVAILABLE,
-            StoreError::Poisoned(_) | StoreError::NotDurable { .. } | StoreError::Level { .. } => Self::REFUSES_WRITES,
+            StoreError::Poisoned(_) | StoreError::NotDurable { .. } => Self::REFUSES_WRITES,
             StoreError::ReadOnly(_) => Self::READ_ONLY,
             StoreError::Full(_) => Self::FULL,
             StoreError::Corrupt { .. } => Self::DAMAGED,
             StoreError::Held { .. }
             | StoreError::Format { .. }
+            | StoreError::Unreleased { .. }
             | StoreError::Unreadable { .. }
             | StoreError::Invalid(_)
             | StoreError::Io { .. } => Self::INTERNAL,

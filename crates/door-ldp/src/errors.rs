@@ -325,7 +325,6 @@ impl LdpError {
             Self::Header { .. } | Self::Condition(_) => Reason::MALFORMED_HEADER,
             Self::Parameter { .. } | Self::UnknownParameter { .. } => Reason::MALFORMED_PARAMETER,
             Self::Query(_) | Self::Search(_) => Reason::MALFORMED_QUERY,
-            Self::Index(SearchError::Level(_)) => Reason::NEEDS_UPGRADE,
             Self::Index(SearchError::None) => Reason::UNAVAILABLE,
             Self::Index(SearchError::Objects(error)) => error.into(),
             Self::VersionName(_) => Reason::INVALID_PATH,

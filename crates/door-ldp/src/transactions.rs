@@ -61,11 +61,9 @@ impl LdpRequest {
         }
     }
 
-    /// Links to where transactions begin, if the store can hold any.
+    /// Links to where transactions begin.
     pub fn link_transactions(&self, headers: &mut HeaderMap) {
-        if self.library().heads.has_transactions() {
-            links::append(headers, &self.site.iri_of(&ResourcePath::root(), NAME), ENDPOINT);
-        }
+        links::append(headers, &self.site.iri_of(&ResourcePath::root(), NAME), ENDPOINT);
     }
 
     /// Refuses what is not done in a transaction.

@@ -7,7 +7,7 @@ use hathi::VolumeId;
 use heads::announce::{Announcement, Change, ObjectKind};
 use heads::{ObjectsError, ResourcePath, RevisionId, keys};
 use serde::{Deserialize, Serialize};
-use store::{FormatLevel, UnixMillis};
+use store::UnixMillis;
 use thiserror::Error;
 
 /// How far a reader has read: everything up to this position. It stays valid on every server, as
@@ -100,9 +100,6 @@ pub enum FeedError {
     /// Nothing is announced.
     #[error("the change feed is off: feed.keep is 0")]
     Off,
-    /// The store's level does not allow announcements.
-    #[error("the store has level {0}, and the change feed needs level {NEEDED}: run `penates upgrade`", NEEDED = FormatLevel::ARCHIVE)]
-    Level(FormatLevel),
     /// The cursor is older than what is kept.
     #[error(
         "the change feed no longer has what comes after this cursor: it keeps changes for {kept_days} days. Read the \

@@ -14,7 +14,7 @@ use heads::announce::{FEED_SHARDS, LISTED_BUCKETS, feed_bucket_of, position_of};
 use heads::feed_mark::{FeedMark, first_position_of};
 use heads::rewrite::DROPPED_ROWS_MAX;
 use heads::{ObjectsError, ObjectsResult, RevisionId, keys};
-use store::{Class, Direction, FormatLevel, Removal, Scan, Step, Table};
+use store::{Class, Direction, Removal, Scan, Step, Table};
 
 use crate::buckets::next_listed;
 use crate::reader::Feed;
@@ -28,9 +28,6 @@ const TRIES_MAX: usize = 3;
 impl Feed {
     /// Refuses all cursors of until now from now on, because some changes may be lost.
     pub async fn forget(&self) -> ObjectsResult<()> {
-        if self.heads.store().level() < FormatLevel::ARCHIVE {
-            return Ok(());
-        }
         // Rows are of different moments: buckets may be listed that a pass had removed.
         let cleared = self.heads.feed_cleared().await?;
         self.heads.note_feed_cleared(&cleared, 0).await?;
@@ -43,7 +40,7 @@ impl Feed {
     /// Refuses all cursors of until now if changes are not announced, because those that come now
     /// are missing once they are announced again. To be called before changes are made.
     pub async fn forget_if_off(&self) -> ObjectsResult<()> {
-        if !self.heads.announces() && self.heads.store().level() >= FormatLevel::ARCHIVE && self.heads.is_home() {
+        if !self.heads.announces() && self.heads.is_home() {
             // A read-only store has no changes.
             self.mark_the_present().await?;
         }
@@ -66,7 +63,7 @@ impl Feed {
     /// drops a bounded number of changes; the next one continues.
     pub async fn drop_old(&self) -> ObjectsResult<u64> {
         let heads = &self.heads;
-        if heads.store().level() < FormatLevel::ARCHIVE || !heads.is_home() {
+        if !heads.is_home() {
             return Ok(0);
         }
         self.forget_if_off().await?;

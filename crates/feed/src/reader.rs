@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use heads::announce::{Announcement, FEED_SHARDS, feed_bucket_of, position_of};
 use heads::feed_mark::first_position_of;
 use heads::{Heads, ObjectsError, RevisionId, head, keys};
-use store::{Class, Direction, FormatLevel, Scan, Table, UnixMillis};
+use store::{Class, Direction, Scan, Table, UnixMillis};
 
 use crate::buckets::next_listed;
 use crate::event::{Cursor, Event, FeedError, RemovedVersion};
@@ -81,8 +81,7 @@ impl Feed {
             // Elsewhere than where heads are decided, announcements may arrive late.
             return Ok(self.heads.store().check_home()?);
         }
-        let level = self.heads.store().level();
-        Err(if level < FormatLevel::ARCHIVE { FeedError::Level(level) } else { FeedError::Off })
+        Err(FeedError::Off)
     }
 
     /// The cursor of a reader that wants only what happens from now on.

@@ -11,7 +11,7 @@ use heads::guarded::Known;
 use heads::{Heads, ObjectsError, ObjectsResult};
 use library::Library;
 use parking_lot::Mutex;
-use store::{Class, Expect, FormatLevel, StoreError, Table, UnixMillis};
+use store::{Class, Expect, StoreError, Table, UnixMillis};
 
 use crate::check;
 use crate::reading::Held;
@@ -113,16 +113,8 @@ impl Auditor {
 
     /// Why nothing can be read or recorded.
     fn prevented(&self) -> Option<String> {
-        let store = self.library.store();
-        if store.level() < FormatLevel::ARCHIVE {
-            let level = store.level();
-            let needed = FormatLevel::ARCHIVE;
-            return Some(format!(
-                "the store is of level {level}, and its auditor needs level {needed}: run `penates upgrade`"
-            ));
-        }
         // Elsewhere, rows that are missing may only be late.
-        store.check_home().err().map(|error| error.to_string())
+        self.library.store().check_home().err().map(|error| error.to_string())
     }
 
     /// Does the next step of the present pass. It may be interrupted at any time.

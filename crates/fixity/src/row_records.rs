@@ -12,7 +12,7 @@ use bytes::Bytes;
 use heads::guarded::Known;
 use heads::{ObjectsError, ObjectsResult};
 use records::{Mode, Records, RecordsError, VerifiedRecords};
-use store::{Class, Deadline, Expect, StoreError, Table, UnixMillis};
+use store::{Class, Deadline, Expect, StoreError, UnixMillis};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::auditor::{Auditor, Step};
@@ -50,11 +50,8 @@ struct Held {
 }
 
 impl Auditor {
-    /// Reads the next records of a pass; `None`: all were read, or the store has none.
+    /// Reads the next records of a pass; `None`: all were read.
     pub(crate) async fn read_records(&self, pass: u32, known: Known<Reader>) -> ObjectsResult<Option<Step>> {
-        if !Table::Records.is_in(self.library.store().level()) {
-            return Ok(None);
-        }
         let reader = match known.value.filter(|reader| reader.pass == pass) {
             Some(reader) if reader.pending.is_empty() => return Ok(None),
             Some(reader) if !self.may_take(&reader, self.now()) => return Ok(Some(Step::OthersRead)),

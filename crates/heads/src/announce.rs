@@ -29,11 +29,8 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::envelope::EnvelopeError;
-use store::stored::{self, StoredError};
 use store::{
-    Call, Class, Direction, FormatLevel, NewRow, Outcome, Scan, Step, StoreError, Stored, Table, UnixMillis, ValueKind,
-    envelope,
+    Call, Class, Direction, NewRow, Outcome, Scan, Step, StoreError, Stored, Table, UnixMillis, ValueKind, envelope,
 };
 
 use crate::actor;
@@ -95,12 +92,6 @@ pub enum ObjectKind {
     IndirectGroup,
 }
 
-impl ObjectKind {
-    fn is_group(self) -> bool {
-        matches!(self, Self::BasicGroup | Self::DirectGroup | Self::IndirectGroup)
-    }
-}
-
 /// A change that was about to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcement {
@@ -122,97 +113,11 @@ pub struct Announcement {
     pub agent: Option<String>,
     /// Whether it says something else: that the version which began with the revision was to be
     /// removed, or that a received version came or was removed when the object had the revision.
-    #[serde(skip)]
     pub is_removal: bool,
 }
 
-/// That a version was removed is written in version 5, which has the fields of version 4: stores
-/// whose level allows no marks on versions have none. Of the others, one that names a program is
-/// written in version 4. Of the rest only that of an archival group is written in version 3, which
-/// has more kinds of objects. An announcement that names nobody is written in version 1, which ends
-/// before the actor. So each version is only in stores whose level allows it.
 impl Stored for Announcement {
     const KIND: ValueKind = ValueKind::Announcement;
-    const VERSION: u8 = 5;
-
-    fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
-        match version {
-            1 => Ok(stored::decode::<version_1::Announcement>(payload)?.into()),
-            2 | 3 => Ok(stored::decode::<version_3::Announcement>(payload)?.into()),
-            4 => stored::decode(payload),
-            5 => Ok(Self { is_removal: true, ..stored::decode(payload)? }),
-            version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
-        }
-    }
-
-    fn encode(&self, level: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
-        if self.is_removal {
-            return Ok((5, stored::encode(self)?));
-        }
-        if self.agent.is_some() && level >= FormatLevel::AGENTS {
-            return Ok((4, stored::encode(self)?));
-        }
-        let names_actor = self.kind.is_group() || level >= FormatLevel::ACTORS;
-        let actor = self.actor.clone().filter(|_| names_actor);
-        let is_named = actor.is_some();
-        let mut payload = stored::encode(&Self { actor, agent: None, ..self.clone() })?;
-        // That there is no agent is the last byte, and all that version 4 adds.
-        payload.pop();
-        if self.kind.is_group() {
-            return Ok((3, payload));
-        }
-        if is_named {
-            return Ok((2, payload));
-        }
-        // That there is no actor is the last byte now, and all that version 2 adds.
-        payload.pop();
-        Ok((1, payload))
-    }
-}
-
-/// Announcements as they were before they could name an actor.
-mod version_1 {
-    use super::{Bytes, Change, Deserialize, ObjectKind, RevisionId, UnixMillis};
-
-    #[derive(Deserialize)]
-    pub(super) struct Announcement {
-        change: Change,
-        kind: ObjectKind,
-        object: Bytes,
-        revision: RevisionId,
-        at: UnixMillis,
-        is_certain: bool,
-    }
-
-    impl From<Announcement> for super::Announcement {
-        fn from(announced: Announcement) -> Self {
-            let Announcement { change, kind, object, revision, at, is_certain } = announced;
-            Self { change, kind, object, revision, at, is_certain, actor: None, agent: None, is_removal: false }
-        }
-    }
-}
-
-/// Announcements as they were before they could name a program.
-mod version_3 {
-    use super::{Bytes, Change, Deserialize, ObjectKind, RevisionId, UnixMillis};
-
-    #[derive(Deserialize)]
-    pub(super) struct Announcement {
-        change: Change,
-        kind: ObjectKind,
-        object: Bytes,
-        revision: RevisionId,
-        at: UnixMillis,
-        is_certain: bool,
-        actor: Option<String>,
-    }
-
-    impl From<Announcement> for super::Announcement {
-        fn from(announced: Announcement) -> Self {
-            let Announcement { change, kind, object, revision, at, is_certain, actor } = announced;
-            Self { change, kind, object, revision, at, is_certain, actor, agent: None, is_removal: false }
-        }
-    }
 }
 
 /// What a switch does to its object, for the feed; `None` if clients see nothing of it.
@@ -251,9 +156,9 @@ fn put(partition: Bytes, sort: Bytes, value: Bytes) -> Step {
 }
 
 impl Heads {
-    /// Whether changes are announced: the level of the store allows it, and the settings want it.
+    /// Whether changes are announced: the settings want it.
     pub fn announces(&self) -> bool {
-        self.inner.store.level() >= FormatLevel::ARCHIVE && !self.inner.options.feed_keep.is_zero()
+        !self.inner.options.feed_keep.is_zero()
     }
 
     /// Begins to announce a switch; `None` if it is not announced.
@@ -347,7 +252,7 @@ impl Heads {
     fn begin_to_announce(&self, announcement: &Announcement, floor: RevisionId) -> ObjectsResult<Announcing<'_>> {
         let positions = &self.inner.positions;
         let Announcement { object, revision, .. } = announcement;
-        let value = head::seal_for(self.inner.store.level(), announcement)?;
+        let value = head::seal(announcement)?;
         // Readers of a shared store wait for the horizon.
         let alone = || Open { object: object.clone(), revision: *revision, is_left: false };
         let alone = (!self.is_shared()).then(alone);

@@ -7,7 +7,7 @@ use store::{Call, Class, Expect, Guard, Outcome, Row, Stamp, Step, StoreError, S
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
-use crate::head::{open, seal_for};
+use crate::head::{open, seal};
 
 /// A guarded row, and what its next change must find.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ impl Heads {
     ) -> ObjectsResult<Option<Expect>> {
         let stamp: Stamp = self.stamp();
         let guard = Guard { stamp, tag: Bytes::new() };
-        let value = seal_for(self.store().level(), value)?;
+        let value = seal(value)?;
         let step = Step::CompareAndWrite { table, partition, sort, expect, guard, value };
         let is_unsure = AtomicBool::new(false);
         let attempt = async || match self.store().run(of(self.call(Class::Description)), vec![step.clone()]).await {

@@ -2,9 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
-use store::envelope::EnvelopeError;
-use store::stored::StoredError;
-use store::{FormatLevel, Guard, Row, Stamp, Stored, Table, UnixMillis, ValueKind, stored};
+use store::{Guard, Row, Stamp, Stored, Table, UnixMillis, ValueKind, stored};
 
 use crate::claim::Claim;
 use crate::container_body::ContainerBody;
@@ -58,119 +56,8 @@ pub struct Head {
 }
 
 /// All types of a head's fields are part of this kind: a change of any of them is a new version.
-///
-/// Only an archival group is written in version 4. A head that no transaction holds is written in
-/// version 2, without the claim. One that no change of its object was announced for is written in
-/// version 1, which ends with the body. So a version is only in stores whose level allows what it
-/// adds.
 impl Stored for Head {
     const KIND: ValueKind = ValueKind::Head;
-    const VERSION: u8 = 4;
-
-    fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
-        match version {
-            1 => Ok(stored::decode::<version_1::Head>(payload)?.into()),
-            2 => Ok(stored::decode::<version_2::Head>(payload)?.into()),
-            3 => Ok(stored::decode::<version_3::Head>(payload)?.into()),
-            4 => stored::decode(payload),
-            version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
-        }
-    }
-
-    fn encode(&self, level: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
-        if self.is_group && level >= FormatLevel::GROUPS {
-            return Ok((4, stored::encode(self)?));
-        }
-        let claim = self.claim.filter(|_| level >= FormatLevel::TRANSACTIONS);
-        let mut payload = stored::encode(&Self { claim, is_group: false, ..self.clone() })?;
-        // That it is no group is the last byte, and all that version 4 adds.
-        payload.truncate(payload.len() - 1);
-        if claim.is_some() {
-            return Ok((3, payload));
-        }
-        // The claim is the last field of version 3, and a single byte says that there is none.
-        payload.truncate(payload.len() - 1);
-        if self.announced != RevisionId::ZERO && level >= FormatLevel::ARCHIVE {
-            return Ok((2, payload));
-        }
-        // The position is the last field of version 2, and all that it adds.
-        payload.truncate(payload.len() - size_of::<RevisionId>());
-        Ok((1, payload))
-    }
-}
-
-/// Heads as they were before there was a change feed.
-mod version_1 {
-    use super::{Body, Condemned, Deserialize, ObjectState, RevisionId};
-
-    #[derive(Deserialize)]
-    pub(super) struct Head {
-        pub(super) state: ObjectState,
-        pub(super) incarnation: RevisionId,
-        pub(super) parent_incarnation: RevisionId,
-        pub(super) revision: RevisionId,
-        pub(super) logged: u64,
-        pub(super) collected: Option<RevisionId>,
-        pub(super) floor: RevisionId,
-        pub(super) condemned: Option<Condemned>,
-        pub(super) body: Body,
-    }
-
-    impl From<Head> for super::Head {
-        fn from(head: Head) -> Self {
-            let Head { state, incarnation, parent_incarnation, revision, logged, .. } = head;
-            let Head { collected, floor, condemned, body, .. } = head;
-            let (announced, claim) = (RevisionId::ZERO, None);
-            Self {
-                state,
-                incarnation,
-                parent_incarnation,
-                revision,
-                logged,
-                collected,
-                floor,
-                condemned,
-                body,
-                announced,
-                claim,
-                is_group: false,
-            }
-        }
-    }
-}
-
-/// Heads as they were before there were transactions.
-mod version_2 {
-    use super::{Deserialize, RevisionId, version_1};
-
-    #[derive(Deserialize)]
-    pub(super) struct Head {
-        head: version_1::Head,
-        announced: RevisionId,
-    }
-
-    impl From<Head> for super::Head {
-        fn from(Head { head, announced }: Head) -> Self {
-            Self { announced, ..head.into() }
-        }
-    }
-}
-
-/// Heads as they were before there were archival groups.
-mod version_3 {
-    use super::{Claim, Deserialize, version_2};
-
-    #[derive(Deserialize)]
-    pub(super) struct Head {
-        head: version_2::Head,
-        claim: Option<Claim>,
-    }
-
-    impl From<Head> for super::Head {
-        fn from(Head { head, claim }: Head) -> Self {
-            Self { claim, ..head.into() }
-        }
-    }
 }
 
 /// A condemnation: rows at or below `floor` that neither `named` nor a later head names will be
@@ -271,7 +158,7 @@ impl Head {
 
     /// The value to store.
     pub fn seal(&self) -> ObjectsResult<Bytes> {
-        stored::seal_for(FormatLevel::NEWEST, self).map_err(encoding)
+        seal(self)
     }
 
     /// Whether the rows of `revision`, which was current at some time, are neither condemned nor
@@ -323,16 +210,7 @@ impl HeadRow {
 
 /// Encodes and seals a value.
 pub fn seal<T: Stored>(value: &T) -> ObjectsResult<Bytes> {
-    stored::seal(value).map_err(encoding)
-}
-
-/// The same for a type with several versions: the one that a store at `level` may hold.
-pub fn seal_for<T: Stored>(level: FormatLevel, value: &T) -> ObjectsResult<Bytes> {
-    stored::seal_for(level, value).map_err(encoding)
-}
-
-fn encoding(error: StoredError) -> ObjectsError {
-    ObjectsError::Internal(format!("encoding: {error}"))
+    stored::seal(value).map_err(|error| ObjectsError::Internal(format!("encoding: {error}")))
 }
 
 /// Opens and decodes a value. A value that cannot be decoded is damaged.

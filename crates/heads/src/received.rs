@@ -15,7 +15,7 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::{Call, ContentId, FormatLevel, Stored, Table, UnixMillis, ValueKind};
+use store::{Call, ContentId, Stored, Table, UnixMillis, ValueKind};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::guarded::Known;
@@ -120,29 +120,12 @@ impl ReceivedVersions {
 }
 
 impl Heads {
-    /// Fails with [`ObjectsError::Conflict`] if the store's level allows no received versions.
-    pub fn check_received_versions(&self) -> ObjectsResult<()> {
-        if self.may_have_received() {
-            return Ok(());
-        }
-        let level = self.store().level();
-        let why = format!("a store of level {level} cannot hold received versions: run `penates upgrade` first");
-        Err(ObjectsError::Conflict(why))
-    }
-
-    fn may_have_received(&self) -> bool {
-        self.store().level() >= FormatLevel::RECEIVED_VERSIONS
-    }
-
     /// The received versions of an object.
     pub async fn received(&self, object: &Bytes) -> ObjectsResult<ReceivedVersions> {
         Ok(self.known_received(object).await?.value.unwrap_or_default())
     }
 
     async fn known_received(&self, object: &Bytes) -> ObjectsResult<Known<ReceivedVersions>> {
-        if !self.may_have_received() {
-            return Known::of(Table::Objects, None);
-        }
         let list = vec![keys::received_list()];
         let row = self.guarded_rows(Table::Objects, keys::received(object), list).await?.pop().flatten();
         let known = Known::of(Table::Objects, row)?;

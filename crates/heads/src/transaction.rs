@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::{Class, FormatLevel, Outcome, PlainValue, Step, Stored, Table, UnixMillis, ValueKind, envelope};
+use store::{Class, Outcome, PlainValue, Step, Stored, Table, UnixMillis, ValueKind, envelope};
 
 use crate::claim::{Claim, Holder, TransactionId};
 use crate::error::{ObjectsError, ObjectsResult};
@@ -90,21 +90,8 @@ enum Replaced {
 }
 
 impl Heads {
-    /// Whether the store may hold transactions.
-    pub fn has_transactions(&self) -> bool {
-        self.store().level() >= FormatLevel::TRANSACTIONS
-    }
-
     /// Begins a transaction. A record of work is put first, so that whatever begins also ends.
-    ///
-    /// Fails with [`ObjectsError::Conflict`] if the store's level allows none.
     pub async fn begin_transaction(&self, owner: &str, life: Duration) -> ObjectsResult<(TransactionId, Transaction)> {
-        if !self.has_transactions() {
-            let level = self.store().level();
-            return Err(ObjectsError::Conflict(format!(
-                "a store of level {level} cannot hold transactions: run `penates upgrade` first"
-            )));
-        }
         let id = TransactionId(self.surroundings().random.bytes());
         let now = self.now();
         let until = now.plus(life);
@@ -330,7 +317,7 @@ mod tests {
             operations: vec![RevisionId([9; 16])],
         };
         let value = seal(&state).unwrap();
-        assert_eq!(value[..3], [2, 70, 1]);
+        assert_eq!(value[..3], [3, 70, 1]);
         assert_eq!(value[7..], [&b"\x01\x05local\xe8\x07\x02"[..], &[7; 8], &[1], &[9; 16]].concat());
         let phases = [Phase::Open, Phase::Committing, Phase::Committed, Phase::RolledBack, Phase::Expired];
         for (number, phase) in (0..).zip(phases.into_iter().chain([Phase::Closing])) {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
-use store::{Class, Direction, FormatLevel, NewRow, Scan, Step, Table, ValueKind, envelope};
+use store::{Class, Direction, NewRow, Scan, Step, Table, ValueKind, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
@@ -102,16 +102,6 @@ pub fn seal_mark() -> Bytes {
 }
 
 impl Heads {
-    /// Fails with [`ObjectsError::Conflict`] if the store's level allows no marks on versions.
-    pub fn check_version_marks(&self) -> ObjectsResult<()> {
-        let level = self.store().level();
-        if level >= FormatLevel::VERSION_MARKS {
-            return Ok(());
-        }
-        let why = format!("a store of level {level} cannot hold marks on versions: run `penates upgrade` first");
-        Err(ObjectsError::Conflict(why))
-    }
-
     /// The marks on the versions of a page of an object's head log.
     pub async fn version_marks(&self, object: &Bytes, page: u64) -> ObjectsResult<PageMarks> {
         let partition = keys::log_page(object, page);

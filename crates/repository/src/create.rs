@@ -6,7 +6,7 @@ use heads::child::Creation;
 use heads::claim::{Claim, Holder};
 use heads::container_body::ContainerBody;
 use heads::containment::{Container, Parent};
-use heads::error::{ObjectsError, ObjectsResult};
+use heads::error::ObjectsResult;
 use heads::head::{Body, HeadRow, ObjectState};
 use heads::keys;
 use heads::path::{NAME_BYTES_MAX, ResourcePath};
@@ -16,7 +16,7 @@ use heads::retries::changes_all_the_time;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::switch::Switched;
-use store::{ContentId, FormatLevel, NewRow, Random, Step, Table, ValueKind, envelope};
+use store::{ContentId, NewRow, Random, Step, Table, ValueKind, envelope};
 
 use crate::describe;
 use crate::error::{ResourceError, ResourceResult};
@@ -185,15 +185,10 @@ impl Repository {
     /// Refuses an archival group in another one. The containers above a resource are what they are
     /// for as long as it exists, so it is enough to look at them once.
     fn may_be_in(&self, group: Option<&ResourcePath>, path: &ResourcePath, new: &NewResource) -> ResourceResult<()> {
-        let level = self.heads.store().level();
         match (&new.kind, group) {
             (NewKind::Group(_), Some(group)) => {
                 Err(ResourceError::InGroup { path: path.clone(), group: group.clone() })
             }
-            (NewKind::Group(_), None) if level < FormatLevel::GROUPS => Err(ObjectsError::Conflict(format!(
-                "a store of level {level} cannot hold archival groups: run `penates upgrade` first"
-            ))
-            .into()),
             _ => Ok(()),
         }
     }

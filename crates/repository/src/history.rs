@@ -130,7 +130,6 @@ impl Repository {
     /// no such version, and with [`ResourceError::CurrentVersion`] if it is the current state. Away
     /// from the home of heads it fails as any change does: the version would still be read at home.
     pub async fn remove_version(&self, path: &ResourcePath, revision: RevisionId) -> ResourceResult<()> {
-        self.heads.check_version_marks()?;
         self.heads.store().check_home().map_err(ObjectsError::from)?;
         let object = keys::resource_partition(path);
         let timeline = self.heads.timeline(&object, self.heads.options().kept_at(path)).await?;

@@ -71,7 +71,6 @@ impl Repository {
         if self.transaction.is_some() {
             return Err(ResourceError::NotInTransaction("versions are not added"));
         }
-        self.heads.check_received_versions()?;
         self.heads.store().check_home().map_err(ObjectsError::from)?;
         let [first, end] = [at, UnixMillis(at.0.saturating_add(1_000))].map(RevisionId::first_at);
         if first == RevisionId::ZERO {

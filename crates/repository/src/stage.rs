@@ -340,10 +340,9 @@ impl Repository {
             Becomes::Deleted | Becomes::Nothing => Amends::Removing,
         };
         let mut row = Operation { becomes, staged_bytes: 0, is_group };
-        let level = self.heads.store().level();
-        row.staged_bytes = staging.bytes + head::seal_for(level, &row)?.len() as u64;
+        row.staged_bytes = staging.bytes + head::seal(&row)?.len() as u64;
         room.refuse_over_limit(&self.heads, row.staged_bytes)?;
-        let row = NewRow::new(keys::operation(path, operation), head::seal_for(level, &row)?);
+        let row = NewRow::new(keys::operation(path, operation), head::seal(&row)?);
         staging.rows.push(row.clone());
         let (object, claim) = (keys::resource_partition(path), Claim { transaction: id, operation });
         let unclear = match self.claim(&object, found, claim, staging.steps(id), amends).await? {

@@ -15,9 +15,7 @@ use heads::path::ResourcePath;
 use heads::resource_body::{Binary, BytesPlace, ResourceBody};
 use heads::revision::RevisionId;
 use serde::{Deserialize, Serialize};
-use store::envelope::EnvelopeError;
-use store::stored::{self, StoredError};
-use store::{Class, FormatLevel, Scan, Stored, Strength, Table, ValueKind, envelope};
+use store::{Class, Scan, Stored, Strength, Table, ValueKind, envelope};
 
 use crate::handle::Repository;
 use crate::read::Child;
@@ -40,46 +38,8 @@ pub(crate) struct Operation {
     pub is_group: bool,
 }
 
-/// Only an operation that makes an archival group is written in version 2. Version 1 ends before
-/// that.
 impl Stored for Operation {
     const KIND: ValueKind = ValueKind::StagedOperation;
-    const VERSION: u8 = 2;
-
-    fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
-        match version {
-            1 => Ok(stored::decode::<version_1::Operation>(payload)?.into()),
-            2 => stored::decode(payload),
-            version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
-        }
-    }
-
-    fn encode(&self, level: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
-        if self.is_group && level >= FormatLevel::GROUPS {
-            return Ok((2, stored::encode(self)?));
-        }
-        let mut payload = stored::encode(&Self { is_group: false, ..self.clone() })?;
-        // That it makes no group is the last byte, and all that version 2 adds.
-        payload.pop();
-        Ok((1, payload))
-    }
-}
-
-/// Operations as they were before there were archival groups.
-mod version_1 {
-    use super::{Becomes, Deserialize};
-
-    #[derive(Deserialize)]
-    pub(super) struct Operation {
-        becomes: Becomes,
-        staged_bytes: u64,
-    }
-
-    impl From<Operation> for super::Operation {
-        fn from(Operation { becomes, staged_bytes }: Operation) -> Self {
-            Self { becomes, staged_bytes, is_group: false }
-        }
-    }
 }
 
 /// What an operation makes of a resource.
@@ -429,7 +389,8 @@ mod tests {
     use heads::ContainerBody;
     use heads::resource_body::{Kind, MemberRule, Membership, Relation, StoredDescription};
 
-    /// Operations that together have every variant, and their stored bytes.
+    /// Operations that together have every variant, and their payloads without the last field, which
+    /// is `is_group`.
     fn golden() -> [(Operation, Vec<u8>); 3] {
         let rule = MemberRule { resource: "s".to_owned(), relation: Relation::HasMember("h".to_owned()) };
         let resource = StagedResource {
@@ -471,25 +432,14 @@ mod tests {
 
     #[test]
     fn operations_have_these_bytes_and_are_read_from_them() {
-        for (operation, payload) in golden() {
-            let sealed = envelope::seal_version(ValueKind::StagedOperation, 1, &payload);
-            assert_eq!(stored::seal_for(FormatLevel::NEWEST, &operation).unwrap(), sealed, "{operation:?}");
+        for ((operation, begin), is_group) in golden().into_iter().zip([false, true, true]) {
+            let (operation, payload) =
+                (Operation { is_group, ..operation }, [&begin[..], &[u8::from(is_group)]].concat());
+            let sealed = envelope::seal(ValueKind::StagedOperation, &payload);
+            assert_eq!(head::seal(&operation).unwrap(), sealed, "{operation:?}");
             assert_eq!(Operation::decode(1, &payload).unwrap(), operation);
             for len in 0..payload.len() {
                 assert!(Operation::decode(1, &payload[..len]).is_err(), "{operation:?} is read from {len} bytes");
-            }
-        }
-    }
-
-    #[test]
-    fn operations_that_make_groups_have_these_bytes_and_are_read_from_them() {
-        for (operation, payload) in golden() {
-            let (operation, payload) = (Operation { is_group: true, ..operation }, [&payload[..], &[1]].concat());
-            let sealed = envelope::seal_version(ValueKind::StagedOperation, 2, &payload);
-            assert_eq!(stored::seal_for(FormatLevel::GROUPS, &operation).unwrap(), sealed, "{operation:?}");
-            assert_eq!(Operation::decode(2, &payload).unwrap(), operation);
-            for len in 0..payload.len() {
-                assert!(Operation::decode(2, &payload[..len]).is_err(), "{operation:?} is read from {len} bytes");
             }
         }
     }

@@ -187,7 +187,7 @@ impl Repository {
     /// left, and forgets them. Returns how many it ended or carried out.
     pub async fn end_transactions(&self, age_min: Duration) -> ObjectsResult<u64> {
         let mut ended = 0;
-        if !self.heads.is_home() || !self.heads.has_transactions() {
+        if !self.heads.is_home() {
             return Ok(ended);
         }
         let mut open: HashMap<String, OpenOnes> = HashMap::new();

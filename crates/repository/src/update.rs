@@ -83,7 +83,6 @@ impl Repository {
         }
         let is_asked_for = matches!(update, Update::Snapshot | Update::Restored { .. });
         if is_asked_for && self.heads.options().kept_at(&path) == Keep::Explicit {
-            self.heads.check_version_marks()?;
             let next = Head { revision, logged: base.logged_with_it(), ..base.clone() };
             rows.push(next.mark_step(&partition, VersionMark::Asked));
         }

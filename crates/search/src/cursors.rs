@@ -15,7 +15,7 @@ use crate::keys;
 use crate::query::{Field, Place};
 
 /// The first byte of each cursor. Another meaning of what follows gets another one.
-const VERSION: u8 = 2;
+const VERSION: u8 = 1;
 
 /// The most bytes of a cursor: a value, a path, and what seals them.
 const CURSOR_BYTES_MAX: usize = 4 << 10;

@@ -7,7 +7,6 @@ use feed::Feed;
 use heads::{Heads, ObjectsError, ResourcePath};
 use parking_lot::Mutex;
 use repository::Repository;
-use store::FormatLevel;
 use thiserror::Error;
 use tokio::sync::OnceCell;
 
@@ -24,9 +23,6 @@ const TRIES_MAX: usize = 8;
 /// Why the index cannot be searched or changed.
 #[derive(Debug, Error)]
 pub enum SearchError {
-    /// The store's level does not allow an index.
-    #[error("the store has level {0}, and the search index needs level {NEEDED}: run `penates upgrade`", NEEDED = FormatLevel::SEARCH)]
-    Level(FormatLevel),
     /// No server has begun to make it.
     #[error("there is no search index yet: a server makes it, unless search.index or feed.keep is off")]
     None,
@@ -56,11 +52,6 @@ impl Search {
         Indexer::new(self.heads.clone(), repository, feed, own_types, pacing, self.measures.clone())
     }
 
-    fn check(&self) -> Result<(), SearchError> {
-        let level = self.heads.store().level();
-        if level < FormatLevel::SEARCH { Err(SearchError::Level(level)) } else { Ok(()) }
-    }
-
     /// Searches, within limits. `trees` are those that the agent may read; `None`: everything. What
     /// is outside is neither found nor counted.
     pub async fn find(
@@ -69,7 +60,6 @@ impl Search {
         limits: Limits,
         trees: Option<&[ResourcePath]>,
     ) -> Result<Found, SearchError> {
-        self.check()?;
         let begun = Instant::now();
         let state = state::read_lately(&self.heads).await?.ok_or(SearchError::None)?;
         let (generation, is_complete) = state.answering().ok_or(SearchError::None)?;
@@ -95,7 +85,6 @@ impl Search {
 
     /// How the index is.
     pub async fn status(&self) -> Result<Status, SearchError> {
-        self.check()?;
         let state = state::read_lately(&self.heads).await?.ok_or(SearchError::None)?;
         let status = state.status();
         Ok(Status { is_complete: status.is_complete && self.is_kept(&state), ..status })
@@ -103,7 +92,6 @@ impl Search {
 
     /// Asks the server that writes the index to make it anew. The present one answers meanwhile.
     pub async fn rebuild(&self) -> Result<(), SearchError> {
-        self.check()?;
         self.heads.store().check_home().map_err(ObjectsError::from)?;
         for _ in 0..TRIES_MAX {
             let known = state::read(&self.heads).await?;

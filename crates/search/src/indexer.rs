@@ -20,7 +20,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use heads::{Heads, ObjectsResult, ResourcePath};
 use parking_lot::Mutex;
 use repository::Repository;
-use store::{Expect, FormatLevel, Table, UnixMillis};
+use store::{Expect, Table, UnixMillis};
 
 use crate::apply::apply;
 use crate::cursors;
@@ -190,10 +190,6 @@ impl Indexer {
 
     /// Why the index cannot be written from here.
     fn prevented(&self) -> Option<String> {
-        let level = self.heads.store().level();
-        if level < FormatLevel::SEARCH {
-            return Some(format!("the store has level {level}: run `penates upgrade`"));
-        }
         if !self.heads.announces() {
             return Some("the change feed is off (feed.keep)".to_owned());
         }

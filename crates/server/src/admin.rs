@@ -113,7 +113,6 @@ impl IntoResponse for TokenError {
             TokenError::Exists(_) => Reason::EXISTS,
             TokenError::TooMany { .. } => Reason::CONFLICT,
             TokenError::Name | TokenError::Scopes(_) | TokenError::Expired => Reason::INVALID,
-            TokenError::Level { .. } | TokenError::LimitsLevel { .. } => Reason::NEEDS_UPGRADE,
             TokenError::Unsure(_) => Reason::UNKNOWN_OUTCOME,
             TokenError::Random(_) => Reason::INTERNAL,
             TokenError::Store(error) => error.into(),

@@ -166,9 +166,6 @@ fn is_copying(route: &str) -> bool {
 /// A layer: records what its requests do.
 pub(crate) async fn record(trail: &Trail, request: Request, next: impl Next) -> Response {
     let auditor = trail.audit.auditor();
-    if !auditor.keeps_events() {
-        return next.run(request).await;
-    }
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let route = matched.as_ref().map_or("", MatchedPath::as_str);
     let wanted = if route.is_empty() { None } else { trail.wanted(request.method(), route) };

@@ -12,7 +12,7 @@
 //!
 //! The content of the [file](crate::sealed_file), with numbers of 8 bytes, little-endian, in
 //! milliseconds: the time since 1970, how much later records may have seen, the time since the boot of
-//! the machine; and the id of that boot. Earlier servers wrote the first number only.
+//! the machine; and the id of that boot.
 
 use std::fs;
 use std::io;
@@ -106,10 +106,6 @@ impl Kept {
 
     /// `None`: it is none.
     fn decode(mut content: Bytes) -> Option<Self> {
-        if content.len() == size_of::<u64>() {
-            let boot = Boot { id: Vec::new(), ago_ms: 0 };
-            return Some(Self { time: UnixMillis(content.get_u64_le()), later_max: Duration::ZERO, boot });
-        }
         let mut number = || content.try_get_u64_le().ok();
         let (time, later_max_ms, ago_ms) = (number()?, number()?, number()?);
         let boot = Boot { id: content.to_vec(), ago_ms };
@@ -358,17 +354,6 @@ mod tests {
         let store = store(folder.path(), &clock);
         let _keeping = started(&store, &clock, folder.path()).start().await;
         assert_eq!(read(&folder.path().join(NAME)).unwrap().time, NOW);
-    }
-
-    #[tokio::test]
-    async fn the_file_of_an_earlier_server_counts_and_nothing_is_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let clock = Arc::new(ManualClock::new(NOW));
-        let store = store(folder.path(), &clock);
-        let late = NOW.plus(Duration::from_secs(5));
-        sealed_file::write(&folder.path().join(NAME), MAGIC, &late.0.to_le_bytes()).unwrap();
-        let (time, wait) = begun(&store, &clock, folder.path(), &Boot::now());
-        assert_eq!((time.records.now(), wait), (late, Duration::ZERO));
     }
 
     #[tokio::test]

@@ -143,7 +143,6 @@ struct ShownBuilding {
 impl From<SearchError> for Refused {
     fn from(error: SearchError) -> Self {
         let reason = match &error {
-            SearchError::Level(_) => Reason::NEEDS_UPGRADE,
             SearchError::None => Reason::UNAVAILABLE,
             SearchError::Objects(error) => error.into(),
         };

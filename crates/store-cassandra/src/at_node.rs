@@ -20,7 +20,7 @@ use scylla::routing::Token;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
-use store::{FormatLevel, StoreError, StoreResult, Table};
+use store::{StoreError, StoreResult, Table};
 use tokio::time::Instant;
 
 use crate::connect::Connected;
@@ -88,15 +88,9 @@ pub(crate) fn ranges(state: &ClusterState, keyspace: &str) -> Vec<(Range, Vec<Ar
     between(&tokens).into_iter().map(with_nodes).collect()
 }
 
-/// These tables, or all if there are none. Fails if one is not in a store of this level.
-pub(crate) fn tables(wanted: &[Table], level: FormatLevel) -> StoreResult<Vec<Table>> {
-    if let Some(table) = wanted.iter().find(|table| !table.is_in(level)) {
-        return Err(StoreError::Level { table: *table, since: table.info().since, level });
-    }
-    match wanted {
-        [] => Ok(Table::ALL.into_iter().filter(|table| table.is_in(level)).collect()),
-        wanted => Ok(wanted.to_vec()),
-    }
+/// These tables, or all if there are none.
+pub(crate) fn tables(wanted: &[Table]) -> Vec<Table> {
+    if wanted.is_empty() { Table::ALL.to_vec() } else { wanted.to_vec() }
 }
 
 /// Refuses a node that may let others answer for it. A node that is alone has no others.

@@ -45,7 +45,7 @@ impl Engine {
         call.wanted_of(table).require(self.levels.durability(table.class()))?;
         // A clock that is far ahead would hide what others write later.
         self.clocks.check()?;
-        let statements = self.statements.of(table)?;
+        let statements = self.statements.of(table);
         let partition = stored_partition(&partition);
         let (mut writes, mut replacements) = (Vec::new(), Vec::new());
         for (index, step) in steps.into_iter().enumerate() {
@@ -105,7 +105,7 @@ impl Engine {
         }
         let sorts: Vec<&Bytes> = replacements.iter().map(|replacement| &replacement.sort).collect();
         let level = self.levels.read(table.class(), call.strength).consistency();
-        let statement = &self.statements.of(table)?.see;
+        let statement = &self.statements.of(table).see;
         let rows = self.requests.rows(call.deadline, level, statement, (partition, sorts)).await?;
         let mut seen = HashMap::new();
         for cells in readable(rows.rows::<SeenCells>())? {

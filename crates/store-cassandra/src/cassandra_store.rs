@@ -54,7 +54,7 @@ impl Prepared {
     /// Connects and prepares. The session ends with the runtime on which this is done.
     pub(crate) async fn begin(options: &CassandraOptions) -> StoreResult<Self> {
         let (connected, level) = connect::store(options).await?;
-        let statements = Statements::prepare(&connected.session, options.address.keyspace(), level).await?;
+        let statements = Statements::prepare(&connected.session, options.address.keyspace()).await?;
         Ok(Self { connected, level, statements: Arc::new(statements) })
     }
 }
@@ -170,7 +170,7 @@ impl Store for CassandraStore {
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {
         let engine = self.engine(call.deadline).await?;
-        engine.run(call, engine.level().steps(steps)).await
+        engine.run(call, steps).await
     }
 
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {

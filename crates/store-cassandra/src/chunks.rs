@@ -62,7 +62,7 @@ impl Engine {
     ) -> StoreResult<()> {
         let (part, number) = place(number)?;
         let seal = seal_of(id, number);
-        let sealed = self.level().value(&seal, envelope::seal_at(ValueKind::ContentChunk, &seal, &chunk));
+        let sealed = envelope::seal_at(ValueKind::ContentChunk, &seal, &chunk);
         let parameters = vec![
             Parameter::Blob(Bytes::copy_from_slice(&id.0)),
             Parameter::Int(part),

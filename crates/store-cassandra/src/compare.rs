@@ -91,7 +91,7 @@ impl Engine {
     }
 
     fn statement_of(&self, change: &Change) -> Result<Bound<'_>, Failure> {
-        let statements = self.statements.of(change.table).map_err(Failure::Refused)?;
+        let statements = self.statements.of(change.table);
         let partition = stored_partition(&change.partition);
         let key = || vec![Parameter::Blob(partition.clone()), Parameter::Blob(change.sort.clone())];
         match (&change.then, change.expect) {

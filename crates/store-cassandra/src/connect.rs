@@ -168,6 +168,7 @@ impl Connected {
         let newest = options.newest_level;
         match schema::level_of(&found).filter(|level| *level <= newest) {
             Some(level) => Ok(Some(level)),
+            None if schema::is_unreleased(&found) => Err(StoreError::Unreleased { location: address.to_string() }),
             None => {
                 let expected = schema::formats(newest);
                 Err(StoreError::Format { location: address.to_string(), found, expected })

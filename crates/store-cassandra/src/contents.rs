@@ -57,7 +57,7 @@ impl Engine {
         let sealed = stored::seal(header).map_err(|error| StoreError::Invalid(format!("header of {id}: {error}")))?;
         let guard = Guard { stamp: Stamp::fresh(), tag: Bytes::new() };
         let stamp = guard.stamp;
-        let then = Become::Changed { guard, value: self.level().value(&[], sealed) };
+        let then = Become::Changed { guard, value: sealed };
         Ok(self.change_content(deadline, id, expect, then).await?.then_some(stamp))
     }
 

@@ -52,11 +52,10 @@ impl Engine {
             *self.lease.until.lock() = None;
             return Err(StoreError::Format {
                 location: self.address.to_string(),
-                found: intent.map_or(format, |intent| schema::format_of(intent).to_string()),
+                found: intent.map_or(format, schema::format_of),
                 expected: schema::formats(self.lease.newest),
             });
         };
-        self.statements.prepare_tables(self.requests.session(), self.address.keyspace(), level).await?;
         *self.level.lock() = level;
         *self.lease.until.lock() = Some((began + LEASE, until));
         Ok(())

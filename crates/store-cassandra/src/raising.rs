@@ -3,7 +3,7 @@
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use scylla::statement::Consistency;
-use store::{Clock, FormatLevel, StoreError, StoreResult, Table, UnixMillis};
+use store::{Clock, FormatLevel, StoreError, StoreResult, UnixMillis};
 
 use crate::cassandra_store::CassandraStore;
 use crate::clocks::Clocks;
@@ -101,16 +101,6 @@ impl Connected {
         self.decide(change, meeting(options.levels.description.read), ()).await
     }
 
-    /// Creates the tables that the next level brings. A server prepares its statements for them
-    /// when it learns of the level.
-    async fn add_tables(&self, options: &CassandraOptions, from: FormatLevel) -> StoreResult<()> {
-        for table in Table::ALL.into_iter().filter(|table| table.is_in(from.next()) && !table.is_in(from)) {
-            let made = self.run_schema(&schema::create_table(options.address.keyspace(), table)).await;
-            made.map_err(|error| StoreError::Unavailable(format!("the table {table} cannot be created: {error}")))?;
-        }
-        Ok(())
-    }
-
     /// Records the next level, if the level is still `from`.
     async fn record_level(&self, options: &CassandraOptions, from: FormatLevel) -> StoreResult<bool> {
         let [from, to] = [from, from.next()].map(schema::format_of);
@@ -156,7 +146,6 @@ impl CassandraStore {
             connected.intend(options, next).await?;
             let found = connected.upgrading(options, clock.now()).await?;
             if found.level == level && found.hindering(next).is_empty() {
-                connected.add_tables(options, level).await?;
                 // Another process may have withdrawn it, and servers may have joined since.
                 if !connected.is_intended(options, next).await? {
                     return Err(StoreError::Unavailable("another process raises the level too: try again".to_owned()));

@@ -51,7 +51,7 @@ impl Engine {
         partition: &[u8],
         sort: &Bytes,
     ) -> StoreResult<Option<Row>> {
-        let statement = &self.statements.of(table)?.get;
+        let statement = &self.statements.of(table).get;
         let rows = self.requests.rows(deadline, level, statement, (stored_partition(partition), sort)).await?;
         match readable(rows.maybe_first_row::<CellsOfKey>())? {
             Some((value, stamp, tag)) => row_of(table, sort.clone(), Cells { value, stamp, tag }, self.now_for(table)),
@@ -100,7 +100,7 @@ impl Engine {
         }
         let mut page = PageInMaking::new(table, &scan, self.now_for(table));
         let mut rows_wanted = first_page_rows(&scan, self.row_sizes.of(table, &scan));
-        let statements = self.statements.of(table)?;
+        let statements = self.statements.of(table);
         let mut reading = RangeRead {
             requests: &self.requests,
             deadline: call.deadline,
@@ -174,7 +174,7 @@ impl Engine {
         max: usize,
         ends: &mut Vec<i64>,
     ) -> StoreResult<(Vec<First>, Option<RowPlace>)> {
-        let statement = &self.statements.of(table)?.walk;
+        let statement = &self.statements.of(table).walk;
         let level = self.levels.read(table.class(), call.strength).consistency();
         // The read begins with the partition of the place again, and others that share its token.
         let first_token = from.map_or(i64::MIN, |place| place.token);
@@ -230,7 +230,7 @@ impl Engine {
             requests: &self.requests,
             deadline: call.deadline,
             level: self.levels.read(table.class(), call.strength).consistency(),
-            statements: self.statements.of(table)?.walk_in_parts(self.requests.session(), call.deadline).await?,
+            statements: self.statements.of(table).walk_in_parts(self.requests.session(), call.deadline).await?,
             partition: token,
             parts,
         };

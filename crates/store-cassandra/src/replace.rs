@@ -26,7 +26,7 @@ impl Engine {
     /// Replaces a plain row if it is as expected.
     pub(crate) async fn replace(&self, call: Call, change: &Replacement) -> Result<Ended, Failure> {
         let _turn = self.turns.enter(call, change.table, &change.partition).await?;
-        let statements = self.statements.of(change.table).map_err(Failure::Refused)?;
+        let statements = self.statements.of(change.table);
         let (commit, serial) = (self.levels.commit().consistency(), self.levels.serial().consistency());
         let mut expected = change.expect.as_ref().map(|row| stored_value(&row.value, row.expires_at));
         let mut tries = Tries::new(call.deadline);
@@ -87,7 +87,7 @@ impl Engine {
         change: &Replacement,
     ) -> StoreResult<(Option<Bytes>, Option<Row>)> {
         let Replacement { table, partition, sort, .. } = change;
-        let (statement, level) = (&self.statements.of(*table)?.get, self.levels.serial().read());
+        let (statement, level) = (&self.statements.of(*table).get, self.levels.serial().read());
         let rows = self.requests.rows(deadline, level, statement, (stored_partition(partition), sort)).await?;
         let found = readable(rows.maybe_first_row::<(Option<Bytes>, Option<Bytes>, Option<Bytes>)>())?;
         let Some((value, stamp, tag)) = found else { return Ok((None, None)) };

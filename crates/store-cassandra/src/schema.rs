@@ -7,24 +7,31 @@ use std::str::FromStr;
 use store::{FormatLevel, Table};
 use thiserror::Error;
 
-/// The version of [`FormatLevel::FIRST`]; each later level has the next version. Earlier versions
-/// are not read.
-const FIRST_VERSION: u32 = 5;
+/// The name of the format. The number behind it is the store's level.
+const FORMAT_NAME: &str = "penates-keyspace";
 
 /// The format of a level.
-pub(crate) fn format_of(level: FormatLevel) -> u32 {
-    FIRST_VERSION - FormatLevel::FIRST.number() + level.number()
+pub(crate) fn format_of(level: FormatLevel) -> String {
+    format!("{FORMAT_NAME} {level}")
 }
 
 /// The formats up to a level, for messages.
 pub(crate) fn formats(newest: FormatLevel) -> String {
-    format!("{FIRST_VERSION} to {}", format_of(newest))
+    match newest {
+        FormatLevel::FIRST => format_of(newest),
+        _ => format!("{} to {newest}", format_of(FormatLevel::FIRST)),
+    }
 }
 
 /// The level of a format; `None` if it is none that any program reads.
 pub(crate) fn level_of(format: &str) -> Option<FormatLevel> {
-    let above_first = format.parse::<u32>().ok()?.checked_sub(FIRST_VERSION)?;
-    FormatLevel::of_number(FormatLevel::FIRST.number() + above_first)
+    let level = format.strip_prefix(FORMAT_NAME)?.strip_prefix(' ')?;
+    level.parse().ok().and_then(FormatLevel::of_number)
+}
+
+/// Whether a build before 0.1.0 wrote a format: a number alone, which is no level.
+pub(crate) fn is_unreleased(format: &str) -> bool {
+    format.parse::<u32>().is_ok()
 }
 
 /// The table with the version of the others, the times of data centers (`lag.rs`) and the heads'
@@ -105,7 +112,7 @@ fn options(storage: &Storage) -> String {
 }
 
 /// The statement that creates a table, if there is none.
-pub(crate) fn create_table(keyspace: &str, table: Table) -> String {
+fn create_table(keyspace: &str, table: Table) -> String {
     format!(
         "CREATE TABLE IF NOT EXISTS {keyspace}.{table} (partition blob, sort blob, value blob, stamp blob, tag blob, \
          PRIMARY KEY (partition, sort)) WITH {}",
@@ -180,8 +187,7 @@ impl SchemaPlan {
         let mut statements = vec![format!(
             "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {{'class': 'NetworkTopologyStrategy'{replicas}}}"
         )];
-        let tables = Table::ALL.into_iter().filter(|table| table.is_in(level));
-        statements.extend(tables.map(|table| create_table(keyspace, table)));
+        statements.extend(Table::ALL.map(|table| create_table(keyspace, table)));
         let chunks = Storage {
             compaction: WRITTEN_ONCE,
             compression: UNCOMPRESSED,
@@ -214,6 +220,19 @@ impl fmt::Display for SchemaPlan {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_number_alone_is_no_level() {
+        assert_eq!(format_of(FormatLevel::FIRST), "penates-keyspace 1");
+        assert_eq!(level_of("penates-keyspace 1"), Some(FormatLevel::FIRST));
+        assert_eq!(level_of("penates-keyspace 2"), Some(FormatLevel::FIRST.next()));
+        for number in 0..=11 {
+            assert_eq!((level_of(&number.to_string()), is_unreleased(&number.to_string())), (None, true));
+        }
+        for other in ["penates-keyspace", "penates-keyspace 0", "penates-keyspace x", ""] {
+            assert_eq!((level_of(other), is_unreleased(other)), (None, false), "{other}");
+        }
+    }
 
     #[test]
     fn a_replication_is_parsed_as_it_is_written() {

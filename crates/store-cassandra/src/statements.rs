@@ -4,7 +4,7 @@ use futures::future::try_join_all;
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::statement::prepared::PreparedStatement;
-use store::{Deadline, Direction, FormatLevel, StoreError, StoreResult, Table};
+use store::{Deadline, Direction, StoreError, StoreResult, Table};
 use tokio::sync::OnceCell;
 use tokio::time::timeout_at;
 
@@ -15,8 +15,8 @@ const FIRSTS: &str = "SELECT token(partition), partition, TTL(value) FROM";
 
 /// All statements of a keyspace.
 pub(crate) struct Statements {
-    /// In the order of [`Table::ALL`]; empty for a table that the store's level does not have.
-    tables: [OnceCell<TableStatements>; Table::ALL.len()],
+    /// In the order of [`Table::ALL`].
+    tables: Vec<TableStatements>,
     pub(crate) chunks: ChunkStatements,
     pub(crate) meta: MetaStatements,
 }
@@ -82,34 +82,16 @@ pub(crate) struct MetaStatements {
 }
 
 impl Statements {
-    /// The statements for a store at `level`.
-    pub(crate) async fn prepare(session: &Session, keyspace: &str, level: FormatLevel) -> StoreResult<Self> {
+    pub(crate) async fn prepare(session: &Session, keyspace: &str) -> StoreResult<Self> {
+        let tables = Table::ALL.into_iter().map(|table| TableStatements::prepare(session, keyspace, table));
         let (chunks, meta) = (ChunkStatements::prepare(session, keyspace), MetaStatements::prepare(session, keyspace));
-        let (chunks, meta) = futures::try_join!(chunks, meta).map_err(cannot_prepare)?;
-        let statements = Self { tables: [const { OnceCell::const_new() }; Table::ALL.len()], chunks, meta };
-        statements.prepare_tables(session, keyspace, level).await?;
-        Ok(statements)
+        let (tables, chunks, meta) = futures::try_join!(try_join_all(tables), chunks, meta).map_err(cannot_prepare)?;
+        Ok(Self { tables, chunks, meta })
     }
 
-    /// Adds the statements for the tables of a level that are missing.
-    pub(crate) async fn prepare_tables(
-        &self,
-        session: &Session,
-        keyspace: &str,
-        level: FormatLevel,
-    ) -> StoreResult<()> {
-        let tables = Table::ALL.into_iter().filter(|table| table.is_in(level));
-        let prepared = tables.map(|table| {
-            self.tables[table as usize].get_or_try_init(move || TableStatements::prepare(session, keyspace, table))
-        });
-        try_join_all(prepared).await.map(drop).map_err(cannot_prepare)
-    }
-
-    /// The statements of a table. Fails if the store's level does not have the table:
-    /// [`store::limited::Limited`] keeps such calls away.
-    pub(crate) fn of(&self, table: Table) -> StoreResult<&TableStatements> {
-        let absent = || StoreError::Invalid(format!("the store's level does not have the table {table}"));
-        self.tables[table as usize].get().ok_or_else(absent)
+    /// The statements of a table.
+    pub(crate) fn of(&self, table: Table) -> &TableStatements {
+        &self.tables[table as usize]
     }
 }
 

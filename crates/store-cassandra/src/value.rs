@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use store::{Guard, PlainRows, Row, Stamp, StoreError, StoreResult, Table, UnixMillis, envelope};
+use store::{Guard, Row, Stamp, StoreError, StoreResult, Table, UnixMillis, envelope};
 
 /// A value that does not expire.
 const LASTING: u8 = 1;
@@ -82,13 +82,7 @@ pub(crate) struct Cells {
 
 /// The row of some cells; `None`: it has expired.
 pub(crate) fn row_of(table: Table, sort: Bytes, cells: Cells, now: UnixMillis) -> StoreResult<Option<Row>> {
-    let stored = match cells.value {
-        Some(stored) => stored,
-        // What is left of a row that an earlier program made by `INSERT`, and whose value
-        // was replaced by one that has expired.
-        None if cells.stamp.is_none() && table.info().plain_rows == PlainRows::Replaced => return Ok(None),
-        None => return Err(corrupt(table, "a row has no value")),
-    };
+    let stored = cells.value.ok_or_else(|| corrupt(table, "a row has no value"))?;
     let Some((value, expires_at)) = live_value(table, &stored, now)? else { return Ok(None) };
     let value = if value.len() <= COPIED_BYTES_MAX { Bytes::copy_from_slice(&value) } else { value };
     let guard = cells.stamp.map(|stamp| guard_of(table, &stamp, cells.tag)).transpose()?;

@@ -69,16 +69,15 @@ impl CassandraStore {
     /// order of their addresses.
     ///
     /// Errors: as of [`CassandraStore::open`]; [`StoreError::Invalid`] if a node is not in that
-    /// data center, or lets others answer for it; [`StoreError::Level`] if a table is not in the
-    /// store. A node that cannot be read is no error: see [`WarmedNode::gap`].
+    /// data center, or lets others answer for it. A node that cannot be read is no error: see [`WarmedNode::gap`].
     pub fn warm<'a>(
         options: &'a CassandraOptions,
         warming: &'a Warming,
         on_rows: &'a (dyn Fn(u64) + Sync),
     ) -> BoxFuture<'a, StoreResult<Vec<WarmedNode>>> {
         async move {
-            let (connected, level) = connect::store(options).await?;
-            let tables = at_node::tables(&warming.tables, level)?;
+            let (connected, _) = connect::store(options).await?;
+            let tables = at_node::tables(&warming.tables);
             let nodes = nodes(&connected, &warming.nodes)?;
             let reader = |node| {
                 let (rows, bytes) = (AtomicU64::default(), AtomicU64::default());

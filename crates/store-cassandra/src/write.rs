@@ -85,7 +85,7 @@ impl Engine {
     }
 
     async fn put(&self, call: Call, table: Table, partition: &[u8], rows: Vec<NewRow>) -> StepResult {
-        let statements = self.statements.of(table).map_err(Failure::Refused)?;
+        let statements = self.statements.of(table);
         let partition = stored_partition(partition);
         let (at, level) = (self.write_times.next(), self.levels.write(table.class()).consistency());
         let requests = portions(rows).into_iter().map(|rows| {
@@ -103,7 +103,7 @@ impl Engine {
     }
 
     async fn remove_rows(&self, call: Call, table: Table, partition: &[u8], sorts: &[Bytes]) -> StepResult {
-        let statements = self.statements.of(table).map_err(Failure::Refused)?;
+        let statements = self.statements.of(table);
         let partition = stored_partition(partition);
         let look = self.levels.strong(table.class()).consistency();
         let mut written = Vec::new();
@@ -147,7 +147,7 @@ impl Engine {
         if to.as_ref().is_some_and(|to| *to <= from) {
             return Ok(Ended::Applied);
         }
-        let statements = self.statements.of(table).map_err(Failure::Refused)?;
+        let statements = self.statements.of(table);
         let partition = stored_partition(partition);
         let mut looking = RangeRead {
             requests: &self.requests,

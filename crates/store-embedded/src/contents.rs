@@ -80,7 +80,7 @@ impl EmbeddedStore {
             guard,
             value: encode_header(id, header)?,
         };
-        let plan = self.plan(vec![write, Step::Put { table, partition, rows }])?;
+        let plan = Plan::new(vec![write, Step::Put { table, partition, rows }])?;
         let plan = if header.state == ContentState::Condemned { plan.removing() } else { plan };
         match self.submit(deadline, plan).await? {
             Outcome::Applied => Ok(Some(stamp)),
@@ -287,7 +287,7 @@ impl<'a> Upload<'a> {
         let condition = Condition::Stamp(self.stamp);
         let still_ours = Step::Require { table, partition: partition.clone(), sort: HEADER, condition };
         let put = Step::Put { table, partition, rows: vec![row] };
-        match self.store.submit(Deadline::within(self.step), self.store.plan(vec![still_ours, put])?).await? {
+        match self.store.submit(Deadline::within(self.step), Plan::new(vec![still_ours, put])?).await? {
             Outcome::Applied => Ok(()),
             Outcome::Refused { .. } => Err(lifecycle::lost(self.id)),
             Outcome::Unknown { reason } => Err(StoreError::Unavailable(format!("content {}: {reason}", self.id))),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{FormatLevel, Lane, StoreError, StoreResult};
+use store::{Lane, StoreResult};
 
 use crate::at_once::at_once;
 use crate::folder::Folder;
@@ -14,23 +14,21 @@ pub(crate) struct Database {
     pub(crate) folder: Folder,
 }
 
-/// A value for each lane that the store has.
+/// A value for each lane.
 pub(crate) struct Lanes<T>(Vec<(Lane, T)>);
 
 impl<T> Lanes<T> {
-    /// Makes a value for each lane of a store at `level`.
-    pub(crate) fn try_new(level: FormatLevel, mut make: impl FnMut(Lane) -> StoreResult<T>) -> StoreResult<Self> {
-        let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(level));
-        Ok(Self(lanes.map(|lane| Ok((lane, make(lane)?))).collect::<StoreResult<_>>()?))
+    /// Makes a value for each lane.
+    pub(crate) fn try_new(mut make: impl FnMut(Lane) -> StoreResult<T>) -> StoreResult<Self> {
+        Ok(Self(Lane::ALL.into_iter().map(|lane| Ok((lane, make(lane)?))).collect::<StoreResult<_>>()?))
     }
 
     /// The same, of all lanes at the same time. The error is that of the first lane that has one.
-    pub(crate) fn try_new_at_once(level: FormatLevel, make: impl Fn(Lane) -> StoreResult<T> + Sync) -> StoreResult<Self>
+    pub(crate) fn try_new_at_once(make: impl Fn(Lane) -> StoreResult<T> + Sync) -> StoreResult<Self>
     where
         T: Send,
     {
-        let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(level));
-        at_once(lanes.map(|lane| (lane, ())), |lane, ()| make(lane)).map(Self)
+        at_once(Lane::ALL.map(|lane| (lane, ())), |lane, ()| make(lane)).map(Self)
     }
 
     /// Makes another value of that of each lane, of all lanes at the same time. The error is that of
@@ -45,11 +43,10 @@ impl<T> Lanes<T> {
         at_once(self.0, make).map(Lanes)
     }
 
-    /// The value of a lane. Fails if the store's level does not have the lane:
-    /// [`store::limited::Limited`] keeps such calls away.
-    pub(crate) fn of(&self, lane: Lane) -> StoreResult<&T> {
-        let found = self.0.iter().find(|(found, _)| *found == lane).map(|(_, value)| value);
-        found.ok_or_else(|| StoreError::Invalid(format!("the store's level does not have the lane {lane}")))
+    /// The value of a lane.
+    pub(crate) fn of(&self, lane: Lane) -> &T {
+        // Both are in the order of [`Lane::ALL`].
+        &self.0[lane as usize].1
     }
 
     /// The lanes and their values.

@@ -119,16 +119,15 @@ impl EmbeddedStore {
         let mut folder = Folder::hold(folder, options.newest_level, make)?;
         let level = folder.level();
         // All of them first: a lane that is refused leaves the others as they are.
-        let checked = Lanes::try_new_at_once(level, |lane| {
-            Tables::check(&folder.database(lane), lane, folder.last_use().lane(lane))
-        })?;
+        let checked =
+            Lanes::try_new_at_once(|lane| Tables::check(&folder.database(lane), lane, folder.last_use().lane(lane)))?;
         room::provide_for_opening(folder.path());
         // Opening changes files, also where that of another lane fails.
         folder.note_open()?;
         let tables = checked.try_map_at_once(|lane, checked| Ok(Arc::new(checked.open(&options.of_lane(lane))?)))?;
         let room = Arc::new(Room::new(folder.path().to_path_buf(), options.headroom_bytes));
-        let writers = Lanes::try_new(level, |lane| {
-            Writer::start(lane, tables.of(lane)?.clone(), room.clone(), clock.clone(), &options)
+        let writers = Lanes::try_new(|lane| {
+            Writer::start(lane, tables.of(lane).clone(), room.clone(), clock.clone(), &options)
                 .map_err(|source| io_error("starting the committers of", folder.path(), source))
         })?;
         let prompt = Promptness::start(folder.path())
@@ -162,8 +161,7 @@ impl EmbeddedStore {
         let mut folder = Folder::hold_made(folder, options.newest_level)?;
         let before = folder.level();
         if before < options.newest_level {
-            let make = |database: &Path, lane| Tables::make(database, lane, &options.of_lane(lane));
-            folder.raise(make)?;
+            folder.raise()?;
         }
         Ok([before, folder.level()])
     }
@@ -209,7 +207,7 @@ impl EmbeddedStore {
         read: impl FnOnce(&View<'_>) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let database = self.database()?;
-        self.readers.read(deadline, move || read(&database.tables.of(lane)?.view())).await
+        self.readers.read(deadline, move || read(&database.tables.of(lane).view())).await
     }
 
     /// Reads for a call from a consistent view of a lane, on a thread that may block.
@@ -220,7 +218,7 @@ impl EmbeddedStore {
         read: impl FnOnce(&View<'_>) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let database = self.database()?;
-        self.readers.read(call.deadline, move || read(&database.tables.of(lane)?.view_of(call.is_once))).await
+        self.readers.read(call.deadline, move || read(&database.tables.of(lane).view_of(call.is_once))).await
     }
 
     /// Reads few rows, or more of at most `bytes_max` bytes, from a consistent view of a lane: on
@@ -267,18 +265,13 @@ impl EmbeddedStore {
             return Err(StoreError::DeadlinePassed);
         }
         let database = self.database()?;
-        catch_unwind(AssertUnwindSafe(|| read(&database.tables.of(lane)?.view())))
+        catch_unwind(AssertUnwindSafe(|| read(&database.tables.of(lane).view())))
             .unwrap_or_else(|_| Err(StoreError::Unavailable("a read failed, see the log".to_owned())))
-    }
-
-    /// The plan of some steps, with values as the store's level allows them.
-    pub(crate) fn plan(&self, steps: Vec<Step>) -> StoreResult<Plan> {
-        Plan::new(self.level.steps(steps))
     }
 
     /// Sends a plan to the committer of its lane, which applies it, or applies it here.
     pub(crate) async fn submit(&self, deadline: Deadline, plan: Plan) -> StoreResult<Outcome> {
-        let writer = self.writers.of(plan.lane)?;
+        let writer = self.writers.of(plan.lane);
         writer.check_poison()?;
         let plan = self.touched(deadline, plan).await.map_err(not_begun)?;
         self.pace(deadline, &plan).await?;
@@ -335,7 +328,7 @@ impl EmbeddedStore {
             return Ok(());
         }
         loop {
-            let tables = self.database()?.tables.of(plan.lane)?.clone();
+            let tables = self.database()?.tables.of(plan.lane).clone();
             let bound = BULK_UNFLUSHED_MEMTABLES * tables.memtable_bytes();
             let mut is_behind = false;
             for table in plan.written_tables() {
@@ -362,7 +355,7 @@ impl Store for EmbeddedStore {
             let get = move |view: &View<'_>| read::get(view, table, &partition, &sort, now);
             return self.read_of(call, table.lane(), get).await;
         }
-        let wanted = Wanted::look_up(self.database()?.tables.of(table.lane())?, table, partition, sort);
+        let wanted = Wanted::look_up(self.database()?.tables.of(table.lane()), table, partition, sort);
         let Some(wanted) = wanted else { return Ok(None) };
         if let Some(row) = wanted.cached(table, now) {
             return without_wait(call.deadline, row).await;
@@ -384,7 +377,7 @@ impl Store for EmbeddedStore {
         }
         let (wanted, cached) = {
             let database = self.database()?;
-            let tables = database.tables.of(lane)?;
+            let tables = database.tables.of(lane);
             let look_up = |(partition, sort): &(Bytes, Bytes)| Wanted::look_up(tables, table, partition, sort);
             let wanted: Vec<Option<Wanted>> = keys.iter().map(look_up).collect();
             let cached = read::all_cached(tables, table, &wanted, now);
@@ -439,7 +432,7 @@ impl Store for EmbeddedStore {
         let wanted = steps.iter().map(|step| call.wanted_of(step.table())).fold(call.durability, Durability::max);
         wanted.require(GIVEN)?;
         let sync_delay = if wanted < Durability::Synced { call.sync_delay } else { Duration::ZERO };
-        self.submit(call.deadline, self.plan(steps)?.of_call(call).synced_within(sync_delay)).await
+        self.submit(call.deadline, Plan::new(steps)?.of_call(call).synced_within(sync_delay)).await
     }
 
     async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
@@ -504,9 +497,7 @@ impl Store for EmbeddedStore {
                 (None, Err(closed)) => Some(closed.to_string()),
                 (None, Ok(database)) => match room.check(free_bytes, 0, least_use(lane)) {
                     Err(full) => Some(full.to_string()),
-                    Ok(()) => {
-                        database.tables.of(lane).map_or_else(|error| Some(error.to_string()), |tables| tables.refusal())
-                    }
+                    Ok(()) => database.tables.of(lane).refusal(),
                 },
             };
             writers.iter().filter_map(|(lane, writer)| Some((lane, refusal(lane, writer)?))).collect()
@@ -515,15 +506,15 @@ impl Store for EmbeddedStore {
             asked.await.unwrap_or_else(|error| Lane::ALL.map(|lane| (lane, error.to_string())).into());
         let unknown_contents = self.unknown_files.lock().count();
         let reclaim_lag = *self.reclaim_lag.lock();
-        let records = self.database().ok().and_then(|database| database.tables.of(Lane::Records).ok().cloned());
-        let expiring = records.map_or_else(Vec::new, |records| records.expiring(self.now()));
+        let expiring = self.database().map(|database| database.tables.of(Lane::Records).expiring(self.now()));
         let no_room = self.room.refused(free_bytes);
+        let expiring = expiring.unwrap_or_default();
         Health { refusing_writes, free_bytes, no_room, unknown_contents, reclaim_lag, expiring, ..Health::default() }
     }
 
     fn measures(&self) -> Vec<Measure> {
         let database = self.database().ok();
-        let tables = |lane| database.as_ref().and_then(|database| database.tables.of(lane).ok());
+        let tables = |lane| database.as_ref().map(|database| database.tables.of(lane));
         let lanes = self.writers.iter().flat_map(|(lane, writer)| {
             let of_tables = tables(lane).map(|tables| measures::of_tables(&tables.activity()));
             let of_lane = measures::of_writer(writer).into_iter().chain(of_tables.into_iter().flatten());
@@ -544,7 +535,7 @@ impl Store for EmbeddedStore {
         let closing = tokio::task::spawn_blocking(move || {
             let begin = |(lane, writer): (Lane, &Writer)| {
                 writer.end();
-                let tables = database.tables.of(lane).ok()?;
+                let tables = database.tables.of(lane);
                 // All acknowledged rows are in the journal, but files need no replay and are better
                 // protected.
                 let may_flush = writer.poison().is_none() && tables.refusal().is_none();
@@ -555,7 +546,7 @@ impl Store for EmbeddedStore {
             // One lane is closed even if the other fails. That of records comes last: files of it
             // may be merged.
             let close = |((lane, writer), begun): ((Lane, &Writer), Option<fjall::Result<()>>)| {
-                let tables = database.tables.of(lane)?;
+                let tables = database.tables.of(lane);
                 let merging = merging.take_if(|_| lane == Lane::Records);
                 if merging.is_some_and(|thread| thread.join().is_err()) {
                     tracing::error!("the thread that merges files with deleted records panicked");

@@ -1,7 +1,6 @@
 //! The list of rows by expiry. With it a sweep reads only rows that have expired.
 //!
-//! A row that expires has one entry. It goes when the row does, or gets another expiry. (Earlier
-//! programs left entries of earlier expiries there. Each goes when its time has come.)
+//! A row that expires has one entry. It goes when the row does, or gets another expiry.
 //!
 //! Each entry is a key without a value: 8 bytes Unix milliseconds (big-endian), the table's name,
 //! 0x00, the row's key.

@@ -1,7 +1,7 @@
 //! The data folder: its lock, its format and its creation.
 //!
 //! ```text
-//! format     name and version of the format, one line: the store's level
+//! format     name of the format and the store's level, one line
 //! lock       locked by the process that has the folder open; says how it was used last
 //! db/        for each lane (`text`, `service`) a database of rows, its record, and a list of its
 //!            files: see [`crate::opening`]
@@ -28,7 +28,7 @@ use crate::at_once::at_once;
 use crate::cut::folder::clear;
 use crate::files::{io_error, sync_folder};
 use crate::last_use::{self, COPY_OF_OPEN, LastUse};
-use crate::{opening, private};
+use crate::private;
 
 /// The folder in which a backup is restored.
 const RESTORING: &str = "restoring";
@@ -43,12 +43,11 @@ pub fn has_unfinished_restore(folder: &Path) -> io::Result<bool> {
     Ok(folder.join(RESTORING).try_exists()? && !folder.join("format").try_exists()?)
 }
 
-/// The name of the format, without its version.
-const FORMAT_NAME: &str = "penates-embedded";
+/// The name of the format. The number behind it is the store's level.
+const FORMAT_NAME: &str = "penates-folder";
 
-/// The version of [`FormatLevel::FIRST`]; each later level has the next version. Earlier versions
-/// are not read.
-const FIRST_VERSION: u32 = 6;
+/// The name that builds before 0.1.0 wrote, whose numbers are no levels.
+const UNRELEASED_NAME: &str = "penates-embedded";
 
 /// A data folder that this process holds until the value is dropped.
 #[derive(Debug)]
@@ -71,8 +70,7 @@ impl Drop for Folder {
     fn drop(&mut self) {
         self.close_to_others();
         if self.is_noted {
-            let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(self.level));
-            let databases: Vec<_> = lanes.map(|lane| (lane, self.database(lane))).collect();
+            let databases = Lane::ALL.map(|lane| (lane, self.database(lane)));
             let lanes = databases.iter().map(|(lane, database)| (*lane, database.as_path()));
             if let Err(error) = last_use::closed(&self.lock, lanes) {
                 tracing::warn!(%error, folder = %self.path.display(), "copies of the data folder will be refused");
@@ -98,13 +96,14 @@ impl Folder {
     ) -> StoreResult<Self> {
         private::create_folders(path).map_err(|source| io_error("making the data folder", path, source))?;
         refuse_foreign(path)?;
+        // A folder that is refused stays as it is.
+        recorded_level(path, newest)?;
         let mut folder = Self::locked(path, newest)?;
         folder.finish_making()?;
         clear(path);
-        match fs::read(folder.format()) {
-            Ok(found) => folder.level = level_of(path, &String::from_utf8_lossy(&found), newest)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => folder.make(make)?,
-            Err(error) => return Err(io_error("reading the format", &folder.format(), error)),
+        match recorded_level(path, newest)? {
+            Some(level) => folder.level = level,
+            None => folder.make(make)?,
         }
         folder.forget_restore()?;
         folder.close_to_others();
@@ -149,36 +148,25 @@ impl Folder {
 
     /// The level of the store in a folder that any process may hold.
     pub(crate) fn look_at_level(path: &Path, newest: FormatLevel) -> StoreResult<FormatLevel> {
-        match fs::read(path.join("format")) {
-            Ok(found) => level_of(path, &String::from_utf8_lossy(&found), newest),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let detail = "there is no store in it".to_owned();
-                Err(StoreError::Unreadable { location: path.display().to_string(), detail })
-            }
-            Err(error) => Err(io_error("reading the format", path, error)),
-        }
+        recorded_level(path, newest)?.ok_or_else(|| {
+            let detail = "there is no store in it".to_owned();
+            StoreError::Unreadable { location: path.display().to_string(), detail }
+        })
     }
 
-    /// The level and the lanes of a folder to be salvaged. Refuses a folder that holds no database,
-    /// or that has another format. If `format` cannot be read, there is no level, and its lanes are
-    /// those that are there.
-    pub(crate) fn salvageable(path: &Path) -> StoreResult<(Option<FormatLevel>, Vec<Lane>)> {
+    /// The level of a folder to be salvaged; `None`: its `format` cannot be read. Refuses a folder
+    /// that holds no database, or that has another format.
+    pub(crate) fn salvageable(path: &Path) -> StoreResult<Option<FormatLevel>> {
         if !path.join("db").is_dir() {
             let detail = "there is no database in it".to_owned();
             return Err(StoreError::Unreadable { location: path.display().to_string(), detail });
         }
         let found = fs::read(path.join("format")).unwrap_or_default();
         let found = String::from_utf8_lossy(&found);
-        let version = found.trim_end().strip_prefix(FORMAT_NAME).map(|version| version.trim_start().parse::<u32>());
-        let level = match version {
-            Some(Ok(_)) => Some(level_of(path, &found, FormatLevel::NEWEST)?),
-            _ => None,
-        };
-        let is_there = |lane: &Lane| match level {
-            Some(level) => lane.is_in(level),
-            None => lane.is_in(FormatLevel::FIRST) || path.join("db").join(lane.name()).exists(),
-        };
-        Ok((level, Lane::ALL.into_iter().filter(is_there).collect()))
+        match number_behind(FORMAT_NAME, &found).or(number_behind(UNRELEASED_NAME, &found)) {
+            Some(_) => level_of(path, &found, FormatLevel::NEWEST).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The path of the folder.
@@ -217,62 +205,20 @@ impl Folder {
         self.level
     }
 
-    /// Raises the level by one, and makes the databases of the lanes that it brings. Afterwards
-    /// earlier programs refuse the folder.
-    pub(crate) fn raise(&mut self, make: impl Fn(&Path, Lane) -> StoreResult<()>) -> StoreResult<()> {
+    /// Raises the level by one. Afterwards earlier programs refuse the folder.
+    pub(crate) fn raise(&mut self) -> StoreResult<()> {
         let (format, next) = (self.format(), self.level.next());
-        for lane in Lane::ALL.into_iter().filter(|lane| lane.is_in(next) && !lane.is_in(self.level)) {
-            self.add_lane(lane, &make)?;
-        }
         write_whole(&format, format_line(next).as_bytes()).map_err(|source| io_error("writing", &format, source))?;
         sync_folder(&self.path)?;
         self.level = next;
         Ok(())
     }
 
-    /// Makes the database of a lane. What is there already was left by a process that died before
-    /// the level rose, and nothing is stored in it. If something is, the store has a higher level
-    /// than `format` says, and nothing is changed.
-    fn add_lane(&self, lane: Lane, make: impl Fn(&Path, Lane) -> StoreResult<()>) -> StoreResult<()> {
-        let (making, place) = (self.making(), self.database(lane));
-        let holds = opening::may_hold_groups(&place).map_err(|source| io_error("looking into", &place, source))?;
-        if holds {
-            let detail = format!(
-                "it holds data, although `format` gives the store level {}, which does not have it: `format` was \
-                 changed, or is from an older copy. Write `{}` into {} if the data belongs to this store (or a later \
-                 format, as it was); otherwise move the folder and the files beside it ({lane}.*) elsewhere. Then \
-                 upgrade again",
-                self.level,
-                format_line(self.level.next()).trim_end(),
-                self.format().display(),
-            );
-            return Err(StoreError::Unreadable { location: place.display().to_string(), detail });
-        }
-        let files = |database: &Path| [opening::record_path(database), opening::known_path(database)];
-        for folder in [&making, &place].into_iter().filter(|folder| folder.exists()) {
-            fs::remove_dir_all(folder).map_err(|source| io_error("removing", folder, source))?;
-        }
-        for file in files(&place).iter().filter(|file| file.exists()) {
-            fs::remove_file(file).map_err(|source| io_error("removing", file, source))?;
-        }
-        private::create_folders(&making).map_err(|source| io_error("making", &making, source))?;
-        let made = making.join(lane.name());
-        make(&made, lane)?;
-        sync_folder(&making)?;
-        for (from, to) in files(&made).into_iter().zip(files(&place)).filter(|(from, _)| from.exists()) {
-            move_to(&from, &to)?;
-        }
-        move_to(&made, &place)?;
-        sync_folder(&self.databases())?;
-        fs::remove_dir_all(&making).map_err(|source| io_error("removing", &making, source))
-    }
-
     /// Makes a store in a folder that has none. A database without a format is not ours, or has
     /// lost it: it is not changed.
     fn make(&self, make: impl Fn(&Path, Lane) -> StoreResult<()> + Sync) -> StoreResult<()> {
         if self.databases().exists() {
-            let found = "unknown (there is no `format` file)";
-            return Err(another_format(&self.path, found, self.newest));
+            return Err(another_format(&self.path, "unknown (there is no `format` file)", self.newest));
         }
         if self.restoring().exists() {
             let detail = "a restore into it did not finish: repeat its command (penates backup restore), or delete the \
@@ -288,8 +234,7 @@ impl Folder {
             private::create_folders(folder).map_err(|source| io_error("making", folder, source))?;
         }
         // Each is mostly waiting for syncs.
-        let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(self.newest));
-        at_once(lanes.map(|lane| (lane, ())), |lane, ()| make(&databases.join(lane.name()), lane))?;
+        at_once(Lane::ALL.map(|lane| (lane, ())), |lane, ()| make(&databases.join(lane.name()), lane))?;
         sync_folder(&databases)?;
         let format = making.join("format");
         write_whole(&format, format_line(self.newest).as_bytes())
@@ -365,33 +310,41 @@ fn refuse_foreign(path: &Path) -> StoreResult<()> {
 
 fn another_format(folder: &Path, found: &str, newest: FormatLevel) -> StoreError {
     let found = found.trim_end().chars().take(80).collect();
-    StoreError::Format { location: folder.display().to_string(), found, expected: formats(newest) }
+    let expected = match newest {
+        FormatLevel::FIRST => format!("{FORMAT_NAME} {newest}"),
+        _ => format!("{FORMAT_NAME} {} to {newest}", FormatLevel::FIRST),
+    };
+    StoreError::Format { location: folder.display().to_string(), found, expected }
+}
+
+/// The level that the file `format` says; `None`: there is no such file. Fails for a level above
+/// `newest`.
+fn recorded_level(folder: &Path, newest: FormatLevel) -> StoreResult<Option<FormatLevel>> {
+    let format = folder.join("format");
+    match fs::read(&format) {
+        Ok(found) => level_of(folder, &String::from_utf8_lossy(&found), newest).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error("reading the format", &format, error)),
+    }
 }
 
 /// The level that the text of the file `format` says. Fails for a level above `newest`.
 fn level_of(folder: &Path, found: &str, newest: FormatLevel) -> StoreResult<FormatLevel> {
-    level_in(found, newest).ok_or_else(|| another_format(folder, found, newest))
-}
-
-fn version(level: FormatLevel) -> u32 {
-    FIRST_VERSION - FormatLevel::FIRST.number() + level.number()
+    if number_behind(UNRELEASED_NAME, found).is_some() {
+        return Err(StoreError::Unreleased { location: folder.display().to_string() });
+    }
+    let level = number_behind(FORMAT_NAME, found).and_then(FormatLevel::of_number).filter(|level| *level <= newest);
+    level.ok_or_else(|| another_format(folder, found, newest))
 }
 
 /// The text of the file `format`.
 fn format_line(level: FormatLevel) -> String {
-    format!("{FORMAT_NAME} {}\n", version(level))
+    format!("{FORMAT_NAME} {level}\n")
 }
 
-/// The formats up to a level, for messages.
-fn formats(newest: FormatLevel) -> String {
-    format!("{FORMAT_NAME} {FIRST_VERSION} to {}", version(newest))
-}
-
-/// The level that the text of the file `format` says; `None` if it is none up to `newest`.
-fn level_in(format: &str, newest: FormatLevel) -> Option<FormatLevel> {
-    let version = format.trim_end().strip_prefix(FORMAT_NAME)?.strip_prefix(' ')?;
-    let above_first = version.parse::<u32>().ok()?.checked_sub(FIRST_VERSION)?;
-    FormatLevel::of_number(FormatLevel::FIRST.number() + above_first).filter(|level| *level <= newest)
+/// The number behind the name of a format.
+fn number_behind(name: &str, format: &str) -> Option<u32> {
+    format.trim_end().strip_prefix(name)?.strip_prefix(' ')?.parse().ok()
 }
 
 fn lock(folder: &Path) -> StoreResult<File> {
@@ -458,18 +411,58 @@ mod tests {
         hold(folder.path()).unwrap();
     }
 
+    /// A folder with this format, and with what an open folder may have besides.
+    fn of_format(line: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["making/db", "cuts/1", "db/text", "restoring"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        fs::write(folder.path().join("format"), line).unwrap();
+        folder
+    }
+
+    /// The names of all that is in a folder, and the contents of its files.
+    fn everything(folder: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                found.extend(everything(&path));
+            }
+            found.push((path.clone(), fs::read(&path).ok()));
+        }
+        found.sort();
+        found
+    }
+
     #[test]
-    fn an_older_or_newer_format_is_named_in_the_error_and_not_changed() {
-        for version in [FIRST_VERSION - 1, version(FormatLevel::NEWEST) + 1] {
-            let folder = tempfile::tempdir().unwrap();
-            let format = folder.path().join("format");
-            let line = format!("penates-embedded {version}\n");
-            fs::write(&format, &line).unwrap();
+    fn a_newer_level_is_named_in_the_error_and_nothing_is_changed() {
+        for line in ["penates-folder 2\n", "penates-folder 0\n", "penates-folder\n", "another 1\n"] {
+            let folder = of_format(line);
+            let before = everything(folder.path());
             let error = hold(folder.path()).unwrap_err();
             assert!(matches!(error, StoreError::Format { .. }));
             assert!(error.to_string().contains(line.trim_end()), "{error}");
-            assert_eq!(fs::read_to_string(&format).unwrap(), line);
-            assert!(!folder.path().join("contents").exists());
+            assert!(everything(folder.path()) == before, "something was changed");
+        }
+    }
+
+    /// Their numbers were 1 to 12.
+    #[test]
+    fn a_folder_of_a_build_before_the_first_release_is_refused_and_nothing_in_it_is_changed() {
+        for number in 1..=12 {
+            let folder = of_format(&format!("penates-embedded {number}\n"));
+            let before = everything(folder.path());
+            let opened = hold(folder.path()).map(drop);
+            let raised = Folder::hold_made(folder.path(), FormatLevel::NEWEST).map(drop);
+            let looked_at = Folder::look_at_level(folder.path(), FormatLevel::NEWEST).map(drop);
+            let salvaged = Folder::salvageable(folder.path()).map(drop);
+            for refused in [opened, raised, looked_at, salvaged] {
+                let refused = refused.unwrap_err();
+                assert!(matches!(refused, StoreError::Unreleased { .. }), "{refused}");
+                assert!(refused.to_string().contains("written by a build before 0.1.0"), "{refused}");
+            }
+            assert!(everything(folder.path()) == before, "something was changed");
         }
     }
 

@@ -17,8 +17,6 @@
 //!
 //! In a copy of a closed folder the lanes have to be as they were when it was closed. So a copy
 //! that began before a process opened the folder is recognised too.
-//!
-//! Earlier programs leave the file empty, and ignore what it says. Nothing is known then.
 
 use std::collections::BTreeMap;
 use std::fs::File;

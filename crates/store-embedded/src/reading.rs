@@ -97,7 +97,7 @@ impl Reading {
         let (id, now, is_once) = (self.id, self.now, self.is_once);
         let database =
             self.database.upgrade().ok_or_else(|| StoreError::Unavailable("the store is closed".to_owned()))?;
-        let read = move || sums_in(&database.tables.of(Table::Contents.lane())?.view_of(is_once), id, number, now);
+        let read = move || sums_in(&database.tables.of(Table::Contents.lane()).view_of(is_once), id, number, now);
         let sums = blocking(deadline, read).await?;
         Ok(self.sums.insert(sums).clone())
     }

@@ -3,7 +3,6 @@
 //! it.
 
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -12,8 +11,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use store::lifecycle::{self, ToSweep};
 use store::{
-    ContentId, ContentState, Deadline, Expect, Lane, Outcome, Store, StoreError, StoreResult, Table, UnixMillis,
-    WalkPage,
+    ContentId, ContentState, Deadline, Expect, Lane, Outcome, StoreError, StoreResult, Table, UnixMillis, WalkPage,
 };
 use tokio::time::{Instant, sleep};
 
@@ -190,10 +188,9 @@ impl EmbeddedStore {
     /// remove any row, nor if what will expire cannot be counted.
     pub(crate) async fn reclaim(&self, deadline: Deadline) -> StoreResult<u64> {
         // Before sweeps begin: while they are at work it is not known.
-        let first_due = self.database()?.tables.of(Lane::Records).ok().map(|records| records.first_due().time());
+        let first_due = self.database()?.tables.of(Lane::Records).first_due().time();
         // Each lane has all of the time, and is swept even if another fails.
-        let lanes = Lane::ALL.into_iter().filter(|lane| lane.is_in(self.level()));
-        let rows = join_all(lanes.map(|lane| self.sweep_rows(deadline, lane)));
+        let rows = join_all(Lane::ALL.map(|lane| self.sweep_rows(deadline, lane)));
         // They end early, so that only rows that have expired are left when the time is over.
         let early = Deadline::within(deadline.remaining() / 2);
         let leftovers = async {
@@ -201,13 +198,7 @@ impl EmbeddedStore {
             let files = self.sweep_files(early).await;
             Ok::<u64, StoreError>(contents? + files?)
         };
-        let counting = async {
-            let deadline = Deadline::within(COUNTING.min(deadline.remaining()));
-            match first_due {
-                Some(first_due) => self.count_expiring(first_due, deadline).await,
-                None => Ok(()),
-            }
-        };
+        let counting = self.count_expiring(first_due, Deadline::within(COUNTING.min(deadline.remaining())));
         let (rows, leftovers, counted) = tokio::join!(rows, leftovers, counting);
         // Nothing is kept longer because of that.
         if let Err(error) = counted {
@@ -224,7 +215,7 @@ impl EmbeddedStore {
     /// deadline, it fails with the last of them. So it does earlier in lanes other than that of
     /// records, because the next sweep of all lanes begins when this one has ended in each.
     async fn sweep_rows(&self, deadline: Deadline, lane: Lane) -> StoreResult<u64> {
-        let mut sweep = RowSweep::begin(self.database()?.tables.of(lane)?);
+        let mut sweep = RowSweep::begin(self.database()?.tables.of(lane));
         let (mut pause, mut failure) = (PAUSE_FIRST, None);
         let swept = loop {
             match self.sweep_some(deadline, lane, &mut sweep).await {
@@ -258,7 +249,7 @@ impl EmbeddedStore {
         };
         sweep.unread.report(lane.name());
         if let Ok(database) = self.database() {
-            database.tables.of(lane)?.note_deleted(sweep.rows);
+            database.tables.of(lane).note_deleted(sweep.rows);
         }
         swept
     }
@@ -318,8 +309,7 @@ impl EmbeddedStore {
         let has_room =
             move |bytes| !is_closed.load(Ordering::Acquire) && room.check(room.free_bytes(), bytes, Use::Adds).is_ok();
         let goes_on = self.merging.lock().as_ref().is_some_and(|thread| !thread.is_finished());
-        let has_much_deleted = |tables: &Arc<Tables>| tables.has_much_deleted(&has_room);
-        if goes_on || !self.database()?.tables.of(Lane::Records).is_ok_and(has_much_deleted) {
+        if goes_on || !self.database()?.tables.of(Lane::Records).has_much_deleted(&has_room) {
             return Ok(());
         }
         // It needs a commit. This one deletes an entry that is none.
@@ -330,8 +320,7 @@ impl EmbeddedStore {
         let database = self.database()?;
         let merge = move || {
             priority::lower();
-            let merged = database.tables.of(Lane::Records).and_then(|tables| tables.merge_deleted(has_room));
-            if let Err(error) = merged {
+            if let Err(error) = database.tables.of(Lane::Records).merge_deleted(has_room) {
                 tracing::warn!(%error, "files with deleted records are not merged");
             }
         };
@@ -345,7 +334,7 @@ impl EmbeddedStore {
     /// Counts the records that expire in the coming hours.
     async fn count_expiring(&self, first_due: UnixMillis, deadline: Deadline) -> StoreResult<()> {
         let (database, now) = (self.database()?, self.now());
-        let count = move || database.tables.of(Lane::Records)?.count_expiring(now, first_due, deadline);
+        let count = move || database.tables.of(Lane::Records).count_expiring(now, first_due, deadline);
         match blocking(deadline, count).await {
             // The next sweep continues.
             Err(StoreError::DeadlinePassed) => Ok(()),

@@ -76,7 +76,7 @@ impl Note {
         format!("{:020} {:020}\n", self.unknown_for.as_millis(), self.until.0)
     }
 
-    /// `None`: it is not valid. Earlier programs wrote a single time.
+    /// `None`: it is not valid.
     fn parse(text: &str) -> Option<Self> {
         let (unknown_for, until) = text.lines().next()?.split_once(' ')?;
         let unknown_for = Duration::from_millis(unknown_for.parse().ok()?);

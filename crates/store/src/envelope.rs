@@ -1,27 +1,19 @@
 //! A kind, a version and a checksum around each value, added and verified above the engines.
 //!
 //! ```text
-//! 2 │ kind │ version of the kind │ CRC-32 of kind, version, place and payload │ payload
-//! 1 │ CRC-32 of place and payload │ payload
+//! 3 │ kind │ version of the kind │ CRC-32 of kind, version, place and payload │ payload
 //! ```
 //!
 //! Kind, version and the first byte, which names the form, take one byte each. The CRC-32 (IEEE) is
 //! little-endian. A value that is sealed for a place opens nowhere else; the place is not stored.
-//!
-//! The second line is the first form, which stores at
-//! [`FormatLevel::FIRST`](crate::FormatLevel::FIRST) hold and which later stores keep: where a
-//! value is stored says its kind, and its version is 1.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use thiserror::Error;
 
 use crate::value_kind::ValueKind;
 
-/// The first byte of the form that is written.
-const FORM: u8 = 2;
-
-/// The first byte of the first form.
-const FIRST_FORM: u8 = 1;
+/// The first byte. Builds before 0.1.0 wrote 1 and 2 over other payloads, so those are refused.
+const FORM: u8 = 3;
 
 /// The bytes before the CRC-32.
 const BEFORE_SUM: usize = 3;
@@ -38,7 +30,7 @@ pub enum EnvelopeError {
     #[error("a value of {0} bytes is too short")]
     Short(usize),
     /// Its first byte names no form.
-    #[error("a value has an envelope of form {0}, this program reads {FIRST_FORM} and {FORM}")]
+    #[error("a value has an envelope of form {0}, this program reads {FORM}")]
     Form(u8),
     /// The payload is not what was written, or is of another place.
     #[error("a value fails its checksum")]
@@ -122,45 +114,27 @@ pub fn check(value: &Bytes) -> Result<(), EnvelopeError> {
 
 fn opened(expected: ValueKind, place: &[u8], value: &Bytes) -> Result<Opened, EnvelopeError> {
     match unsealed(place, value)? {
-        (None, payload) => Ok(Opened { version: 1, payload }),
-        (Some((kind, version)), payload) if kind == expected => Ok(Opened { version, payload }),
-        (Some((found, _)), _) => Err(EnvelopeError::Kind { found, expected }),
+        (kind, opened) if kind == expected => Ok(opened),
+        (found, _) => Err(EnvelopeError::Kind { found, expected }),
     }
 }
 
-/// The payload of a whole value, with its kind and version if it states them.
-fn unsealed(place: &[u8], value: &Bytes) -> Result<(Option<(ValueKind, u8)>, Bytes), EnvelopeError> {
+/// The kind of a whole value, and what it holds.
+fn unsealed(place: &[u8], value: &Bytes) -> Result<(ValueKind, Opened), EnvelopeError> {
     let short = EnvelopeError::Short(value.len());
-    let (stated, rest) = match value.first() {
-        Some(&FIRST_FORM) => (None, value.slice(1..)),
-        Some(&FORM) => {
-            let stated = value.get(1..BEFORE_SUM).ok_or(EnvelopeError::Short(value.len()))?;
-            (Some([stated[0], stated[1]]), value.slice(BEFORE_SUM..))
-        }
+    match value.first() {
+        Some(&FORM) => {}
         Some(&form) => return Err(EnvelopeError::Form(form)),
         None => return Err(short),
-    };
+    }
+    let Some((&[_, kind, version], rest)) = value.split_first_chunk::<BEFORE_SUM>() else { return Err(short) };
     let (sum, _) = rest.split_first_chunk::<SUM_BYTES>().ok_or(short)?;
-    let (sum, payload) = (u32::from_le_bytes(*sum), rest.slice(SUM_BYTES..));
-    if checksum(stated.as_ref().map_or(&[], |stated| &stated[..]), place, &payload) != sum {
+    let payload = value.slice(OVERHEAD..);
+    if checksum(&[kind, version], place, &payload) != u32::from_le_bytes(*sum) {
         return Err(EnvelopeError::Checksum);
     }
-    let known = |[kind, version]: [u8; 2]| match ValueKind::of_number(kind) {
-        Some(kind) => Ok((kind, version)),
-        None => Err(EnvelopeError::UnknownKind(kind)),
-    };
-    Ok((stated.map(known).transpose()?, payload))
-}
-
-/// A value of version 1 in the first form, as it would have been written for the same place. `None`
-/// for anything that is not a whole value of the second form and of version 1.
-pub(crate) fn in_first_form(place: &[u8], value: &Bytes) -> Option<Bytes> {
-    let (Some((_, 1)), payload) = unsealed(place, value).ok()? else { return None };
-    let mut sealed = BytesMut::with_capacity(1 + SUM_BYTES + payload.len());
-    sealed.put_u8(FIRST_FORM);
-    sealed.put_u32_le(checksum(&[], place, &payload));
-    sealed.put_slice(&payload);
-    Some(sealed.freeze())
+    let kind = ValueKind::of_number(kind).ok_or(EnvelopeError::UnknownKind(kind))?;
+    Ok((kind, Opened { version, payload }))
 }
 
 fn checksum(stated: &[u8], place: &[u8], payload: &[u8]) -> u32 {
@@ -179,34 +153,37 @@ mod tests {
 
     use super::*;
 
-    /// A value in the first form, made without the code above.
-    fn first_form(place: &[u8], payload: &[u8]) -> Bytes {
-        let sum = crc32fast::hash(&[place, payload].concat()).to_le_bytes();
-        [&[1][..], &sum, payload].concat().into()
-    }
-
     #[test]
     fn the_stored_bytes_do_not_change() {
         let sum = crc32fast::hash(b"\x10\x03payload").to_le_bytes();
-        assert_eq!(seal_version(ValueKind::Head, 3, b"payload"), [&b"\x02\x10\x03"[..], &sum, b"payload"].concat());
+        assert_eq!(seal_version(ValueKind::Head, 3, b"payload"), [&b"\x03\x10\x03"[..], &sum, b"payload"].concat());
         let sum = crc32fast::hash(b"\x04\x01herepayload").to_le_bytes();
         assert_eq!(
             seal_at(ValueKind::ContentChunk, b"here", b"payload"),
-            [&b"\x02\x04\x01"[..], &sum, b"payload"].concat()
+            [&b"\x03\x04\x01"[..], &sum, b"payload"].concat()
         );
-        let lowered = in_first_form(b"here", &seal_at(ValueKind::ContentChunk, b"here", b"payload"));
-        assert_eq!(lowered, Some(first_form(b"here", b"payload")));
         assert_eq!(crc32fast::hash(b"123456789"), 0xCBF4_3926, "the check value of CRC-32 (IEEE)");
     }
 
     #[test]
-    fn a_sealed_value_opens_to_its_payload_in_both_forms() {
+    fn a_sealed_value_opens_to_its_payload() {
         for payload in [&b"payload"[..], b""] {
-            for value in [seal(ValueKind::Pack, payload), first_form(&[], payload)] {
-                assert_eq!(open(ValueKind::Pack, &value).as_deref(), Ok(payload));
-                assert_eq!(open_version(ValueKind::Pack, &value).unwrap().version, 1);
-                assert_eq!(check(&value), Ok(()));
-            }
+            let value = seal(ValueKind::Pack, payload);
+            assert_eq!(open(ValueKind::Pack, &value).as_deref(), Ok(payload));
+            assert_eq!(open_version(ValueKind::Pack, &value).unwrap().version, 1);
+            assert_eq!(check(&value), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_value_of_a_build_before_the_first_release_is_refused() {
+        let (one, two) = (crc32fast::hash(b"payload").to_le_bytes(), crc32fast::hash(b"\x10\x01payload").to_le_bytes());
+        let values =
+            [(1, [&b"\x01"[..], &one, b"payload"].concat()), (2, [b"\x02\x10\x01", &two[..], b"payload"].concat())];
+        for (form, value) in values {
+            let value = Bytes::from(value);
+            assert_eq!(check(&value), Err(EnvelopeError::Form(form)));
+            assert_eq!(open(ValueKind::Head, &value), Err(EnvelopeError::Form(form)));
         }
     }
 
@@ -220,13 +197,12 @@ mod tests {
         let later = seal_version(ValueKind::Pack, 2, b"payload");
         assert_eq!(open(ValueKind::Pack, &later), Err(EnvelopeError::Version { kind: ValueKind::Pack, version: 2 }));
         assert_eq!(open_version(ValueKind::Pack, &later), Ok(Opened { version: 2, payload: "payload".into() }));
-        assert_eq!(in_first_form(&[], &later), None, "a version that the first form cannot state");
     }
 
     #[test]
     fn a_whole_value_of_an_unknown_kind_is_refused() {
         let sum = crc32fast::hash(b"\xfa\x01x").to_le_bytes();
-        let value = Bytes::from([&b"\x02\xfa\x01"[..], &sum, b"x"].concat());
+        let value = Bytes::from([&b"\x03\xfa\x01"[..], &sum, b"x"].concat());
         assert_eq!(check(&value), Err(EnvelopeError::UnknownKind(0xfa)));
         assert_eq!(open(ValueKind::Pack, &value), Err(EnvelopeError::UnknownKind(0xfa)));
     }
@@ -237,17 +213,16 @@ mod tests {
         for &kind in ValueKind::ALL {
             let payload: Vec<u8> = (0..random.random_range(0..40)).map(|_| random.random()).collect();
             let version = random.random();
-            for value in [seal_version(kind, version, &payload), first_form(&[], &payload)] {
-                for bit in 0..value.len() * 8 {
-                    let mut flipped = value.to_vec();
-                    flipped[bit / 8] ^= 1 << (bit % 8);
-                    let flipped = Bytes::from(flipped);
-                    assert!(open_version(kind, &flipped).is_err(), "{kind}: bit {bit} went unnoticed");
-                    assert!(check(&flipped).is_err(), "{kind}: bit {bit} went unnoticed");
-                }
-                for len in 0..value.len() {
-                    assert!(check(&value.slice(..len)).is_err(), "{kind}: cut at {len}");
-                }
+            let value = seal_version(kind, version, &payload);
+            for bit in 0..value.len() * 8 {
+                let mut flipped = value.to_vec();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                let flipped = Bytes::from(flipped);
+                assert!(open_version(kind, &flipped).is_err(), "{kind}: bit {bit} went unnoticed");
+                assert!(check(&flipped).is_err(), "{kind}: bit {bit} went unnoticed");
+            }
+            for len in 0..value.len() {
+                assert!(check(&value.slice(..len)).is_err(), "{kind}: cut at {len}");
             }
         }
     }
@@ -255,18 +230,17 @@ mod tests {
     #[test]
     fn a_value_that_is_sealed_for_a_place_opens_there_and_nowhere_else() {
         let kind = ValueKind::ContentChunk;
-        for value in [seal_at(kind, b"here", b"payload"), first_form(b"here", b"payload")] {
-            assert_eq!(open_at(kind, b"here", &value).as_deref(), Ok(&b"payload"[..]));
-            assert_eq!(open_at(kind, b"there", &value), Err(EnvelopeError::Checksum));
-            assert_eq!(open(kind, &value), Err(EnvelopeError::Checksum));
-        }
+        let value = seal_at(kind, b"here", b"payload");
+        assert_eq!(open_at(kind, b"here", &value).as_deref(), Ok(&b"payload"[..]));
+        assert_eq!(open_at(kind, b"there", &value), Err(EnvelopeError::Checksum));
+        assert_eq!(open(kind, &value), Err(EnvelopeError::Checksum));
     }
 
     #[test]
     fn a_short_value_is_refused() {
         assert_eq!(check(&Bytes::new()), Err(EnvelopeError::Short(0)));
-        assert_eq!(check(&Bytes::from_static(&[1, 2, 3])), Err(EnvelopeError::Short(3)));
-        assert_eq!(check(&Bytes::from_static(&[2, 16])), Err(EnvelopeError::Short(2)));
+        assert_eq!(check(&Bytes::from_static(&[3, 16])), Err(EnvelopeError::Short(2)));
+        assert_eq!(check(&Bytes::from_static(&[3, 16, 1, 0, 0, 0])), Err(EnvelopeError::Short(6)));
         assert_eq!(check(&Bytes::from_static(b"abc")), Err(EnvelopeError::Form(b'a')));
     }
 }

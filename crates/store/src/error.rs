@@ -3,7 +3,6 @@
 use thiserror::Error;
 
 use crate::class::Durability;
-use crate::format_level::FormatLevel;
 use crate::table::Table;
 
 /// The result of a call of the store.
@@ -77,17 +76,13 @@ pub enum StoreError {
         /// The format that is understood.
         expected: String,
     },
-    /// The store has no such table yet; nothing was applied.
+    /// A build before the first release wrote the store. Nothing in it was changed.
     #[error(
-        "the store has no {table} yet: they need level {since}, and it has level {level}; raise it by `penates upgrade`"
+        "the store in {location} was written by a build before 0.1.0, which no release reads: export it with that build and load it here; nothing in it was changed"
     )]
-    Level {
-        /// The table.
-        table: Table,
-        /// The level from which on stores have it.
-        since: FormatLevel,
-        /// The store's level.
-        level: FormatLevel,
+    Unreleased {
+        /// Where.
+        location: String,
     },
     /// The store cannot be opened because a part of it is damaged or missing.
     #[error("the store in {location} cannot be read: {detail}")]

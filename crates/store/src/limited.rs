@@ -1,15 +1,14 @@
 //! Enforces the limits of the seam above an engine, so that every engine refuses what the strictest
 //! would refuse. It never truncates: the result is the engine's, or an error that names the limit.
-//! It also refuses lists that touch more than one lane, expiries in tables whose rows last, and
-//! writes to tables that the store's level does not have. Such tables are empty.
+//! It also refuses lists that touch more than one lane, and expiries in tables whose rows last.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::{
-    Call, ContentId, ContentStream, Guard, Limits, NewRow, Outcome, PlainRows, Removal, Row, RowPage, Rows, Scan, Step,
-    Store, StoreError, StoreResult, Table, UnixMillis, WalkPage, Wrapper,
+    Call, ContentId, ContentStream, Guard, Limits, NewRow, Outcome, PlainRows, Removal, Step, Store, StoreError,
+    StoreResult, Table, UnixMillis, Wrapper,
 };
 
 /// A store that refuses requests over its limits with [`StoreError::Limit`], before the engine sees
@@ -33,7 +32,6 @@ impl Limited {
 
     fn check_step(&self, step: &Step) -> StoreResult<()> {
         self.check_key(step.partition())?;
-        self.check_table(step.table())?;
         let size = match step {
             Step::Put { table, rows, .. } => {
                 check_expiries(*table, rows.iter().filter_map(|row| row.expires_at))?;
@@ -65,17 +63,6 @@ impl Limited {
         };
         at_most("rows of a step", size.rows, self.limits.step_rows)?;
         at_most("bytes of a step", size.bytes, self.limits.step_bytes)
-    }
-
-    fn has(&self, table: Table) -> bool {
-        table.is_in(self.inner.level())
-    }
-
-    fn check_table(&self, table: Table) -> StoreResult<()> {
-        if self.has(table) {
-            return Ok(());
-        }
-        Err(StoreError::Level { table, since: table.info().since, level: self.inner.level() })
     }
 
     fn check_rows(&self, rows: &[NewRow]) -> StoreResult<Size> {
@@ -143,56 +130,6 @@ fn at_most(what: &'static str, actual: usize, max: usize) -> StoreResult<()> {
 impl Wrapper for Limited {
     fn inner(&self) -> &dyn Store {
         self.inner.as_ref()
-    }
-
-    async fn get(&self, call: Call, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
-        if !self.has(table) {
-            return Ok(None);
-        }
-        self.inner.get(call, table, partition, sort).await
-    }
-
-    async fn get_many(&self, call: Call, table: Table, keys: Vec<(Bytes, Bytes)>) -> StoreResult<Vec<Option<Row>>> {
-        if !self.has(table) {
-            return Ok(vec![None; keys.len()]);
-        }
-        self.inner.get_many(call, table, keys).await
-    }
-
-    async fn scan(&self, call: Call, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
-        if !self.has(table) {
-            return Ok(Rows::default());
-        }
-        self.inner.scan(call, table, partition, scan).await
-    }
-
-    async fn scan_many(&self, call: Call, scans: Vec<(Table, Bytes, Scan)>) -> StoreResult<Vec<Rows>> {
-        // All of them are of one lane, and a level has all tables of a lane or none.
-        if scans.first().is_some_and(|(table, _, _)| !self.has(*table)) {
-            return Ok(vec![Rows::default(); scans.len()]);
-        }
-        self.inner.scan_many(call, scans).await
-    }
-
-    async fn walk(&self, call: Call, table: Table, from: Option<Bytes>, max: usize) -> StoreResult<WalkPage> {
-        if !self.has(table) {
-            return Ok(WalkPage::default());
-        }
-        self.inner.walk(call, table, from, max).await
-    }
-
-    async fn walk_rows(
-        &self,
-        call: Call,
-        table: Table,
-        from: Option<Bytes>,
-        max: usize,
-        max_bytes: usize,
-    ) -> StoreResult<RowPage> {
-        if !self.has(table) {
-            return Ok(RowPage::default());
-        }
-        self.inner.walk_rows(call, table, from, max, max_bytes).await
     }
 
     async fn run(&self, call: Call, steps: Vec<Step>) -> StoreResult<Outcome> {

@@ -7,12 +7,11 @@
 //!
 //! The row is a text, the reason. A text made by [`leased`] ends with a time. From then on the store
 //! takes changes again, unless its owner has renewed the lease. So a process that is
-//! killed leaves no store read-only. Programs that know no leases see a reason like any other.
+//! killed leaves no store read-only.
 //!
 //! A store that takes changes again has a row that says so: an empty reason whose lease has ended.
 //! If the row were removed instead, a replica that missed the removal could bring the reason back
-//! long afterwards, and the store would refuse all changes by itself. All programs that know
-//! [`FormatLevel::ENDED_REASONS`] know leases. At a lower level the row is removed.
+//! long afterwards, and the store would refuse all changes by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +23,8 @@ use tokio::sync::RwLock;
 use tokio::time::timeout_at;
 
 use crate::{
-    Call, Class, Clock, ContentId, ContentStream, Deadline, FormatLevel, Health, Lane, NewRow, Outcome, Removal, Step,
-    Store, StoreError, StoreResult, SystemClock, Table, UnixMillis, ValueKind, Wrapper, envelope,
+    Call, Class, Clock, ContentId, ContentStream, Deadline, Health, Lane, NewRow, Outcome, Removal, Step, Store,
+    StoreError, StoreResult, SystemClock, Table, UnixMillis, ValueKind, Wrapper, envelope,
 };
 
 /// The partition of [`Table::Work`] that holds the row with the reason why the store is read-only.
@@ -129,8 +128,7 @@ pub async fn set(store: &dyn Store, reason: Option<&str>) -> StoreResult<()> {
     let steps = match reason {
         Some(reason) if is_there => vec![put(reason)],
         Some(reason) => vec![removed, put(reason)],
-        None if store.level() >= FormatLevel::ENDED_REASONS => vec![removed, put(&ended())],
-        None => vec![removed],
+        None => vec![removed, put(&ended())],
     };
     match store.run(call(), steps).await? {
         Outcome::Applied => {}

@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use crate::error::{StoreError, StoreResult};
-use crate::format_level::FormatLevel;
 use crate::row::{Guard, NewRow, PlainValue, Row, Stamp};
 use crate::table::{Lane, Table};
 
@@ -195,28 +194,5 @@ impl Outcome {
     /// Whether all was applied.
     pub fn is_applied(&self) -> bool {
         matches!(self, Outcome::Applied)
-    }
-}
-
-impl FormatLevel {
-    /// Steps with the values as a store at this level holds them.
-    pub fn steps(self, steps: Vec<Step>) -> Vec<Step> {
-        if self > FormatLevel::FIRST {
-            return steps;
-        }
-        let lowered = |step| match step {
-            Step::Put { table, partition, mut rows } => {
-                for row in &mut rows {
-                    row.value = self.value(&[], std::mem::take(&mut row.value));
-                }
-                Step::Put { table, partition, rows }
-            }
-            Step::CompareAndWrite { table, partition, sort, expect, guard, value } => {
-                let value = self.value(&[], value);
-                Step::CompareAndWrite { table, partition, sort, expect, guard, value }
-            }
-            step => step,
-        };
-        steps.into_iter().map(lowered).collect()
     }
 }

@@ -99,13 +99,50 @@ mod tests {
         const KIND: ValueKind = ValueKind::Trial;
     }
 
+    /// The same type in a later program.
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct LaterTrial(u8, u16, u8);
+
+    const LATER: FormatLevel = FormatLevel::NEWEST.next();
+
+    impl Stored for LaterTrial {
+        const KIND: ValueKind = ValueKind::Trial;
+        const VERSION: u8 = 2;
+
+        fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
+            match version {
+                1 => decode(payload).map(|Trial(one, two)| Self(one, two, 0)),
+                2 => decode(payload),
+                version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
+            }
+        }
+
+        fn encode(&self, level: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
+            match level >= LATER {
+                true => Ok((2, encode(self)?)),
+                false => Ok((1, encode(&Trial(self.0, self.1))?)),
+            }
+        }
+    }
+
     #[test]
-    fn a_value_is_opened_as_it_was_sealed_and_as_it_was_before_there_were_kinds() {
+    fn a_value_is_opened_as_it_was_sealed() {
         let sealed = seal(&Trial(1, 2)).unwrap();
         assert_eq!(open::<Trial>(&sealed).unwrap(), Trial(1, 2));
-        let before = FormatLevel::FIRST.value(&[], sealed);
-        assert_eq!(before[0], 1);
-        assert_eq!(open::<Trial>(&before).unwrap(), Trial(1, 2));
+    }
+
+    #[test]
+    fn a_later_program_writes_what_the_level_allows_and_reads_both_versions() {
+        let (now, later) = (FormatLevel::NEWEST, LaterTrial(1, 2, 3));
+        let sealed = seal_for(now, &later).unwrap();
+        assert_eq!(sealed, seal(&Trial(1, 2)).unwrap(), "the earlier program reads it");
+        assert_eq!(open::<LaterTrial>(&sealed).unwrap(), LaterTrial(1, 2, 0));
+        let sealed = seal_for(LATER, &later).unwrap();
+        assert_eq!(open::<LaterTrial>(&sealed).unwrap(), later);
+        assert!(matches!(
+            open::<Trial>(&sealed),
+            Err(StoredError::Envelope(EnvelopeError::Version { version: 2, .. }))
+        ));
     }
 
     #[test]

@@ -10,7 +10,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::class::{Class, Durability};
-use crate::format_level::FormatLevel;
 
 /// The description of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +27,6 @@ pub struct TableInfo {
     pub may_expire: bool,
     /// The least that its writes must survive, whatever their calls state.
     pub durability: Durability,
-    /// The level from which on stores have it.
-    pub since: FormatLevel,
 }
 
 /// What a put does to a plain row that is there already, with other bytes.
@@ -71,11 +68,6 @@ impl Lane {
             Lane::Service => "service",
             Lane::Records => "records",
         }
-    }
-
-    /// Whether stores of a level have it.
-    pub fn is_in(self, level: FormatLevel) -> bool {
-        self.tables().any(|table| table.is_in(level))
     }
 
     /// Its tables.
@@ -123,7 +115,6 @@ const USUAL: TableInfo = TableInfo {
     may_expire: false,
     // No more, because a cluster may keep one copy, and its nodes choose when they sync.
     durability: Durability::Written,
-    since: FormatLevel::FIRST,
 };
 
 // The order is part of the stored format of the embedded engine: it numbers the tables of a lane.
@@ -178,7 +169,6 @@ tables! {
         class: Class::Record,
         plain_rows: PlainRows::Replaced,
         may_expire: true,
-        since: FormatLevel::RECORDS,
         ..USUAL
     };
 }
@@ -192,11 +182,6 @@ impl Table {
     /// The class of data of its rows: see [`TableInfo::class`].
     pub fn class(self) -> Class {
         self.info().class
-    }
-
-    /// Whether stores of a level have it.
-    pub fn is_in(self, level: FormatLevel) -> bool {
-        self.info().since <= level
     }
 
     /// The table's name, as engines store it.

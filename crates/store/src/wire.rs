@@ -11,8 +11,9 @@ use crate::{
     Call, ContentHeader, ContentId, Row, Rows, Scan, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
 };
 
-/// The version of questions and answers. Raise it when one of them changes.
-pub const VERSION: u32 = 2;
+/// The version of questions and answers. Raise it when one of them changes. Builds before 0.1.0 spoke
+/// 1 and 2, over values of other forms.
+pub const VERSION: u32 = 3;
 
 /// The path of questions, and of a [`Description`].
 pub const PATH: &str = "/admin/store";

@@ -176,7 +176,7 @@ mod tests {
         }
 
         fn level(&self) -> FormatLevel {
-            FormatLevel::FIRST
+            FormatLevel::NEWEST.next()
         }
 
         fn measures(&self) -> Vec<Measure> {
@@ -233,7 +233,7 @@ mod tests {
             assert_eq!(store.put_content(call(), Bytes::new(), empty).await.unwrap(), ID);
             assert!(says(store.check_home(), "check_home"));
             assert_eq!(store.clock_correction_ms(), -13);
-            assert_eq!(store.level(), FormatLevel::FIRST);
+            assert_eq!(store.level(), FormatLevel::NEWEST.next());
             assert_eq!(store.measures().len(), 1);
             assert_eq!(store.limits(), limits);
             assert_eq!(store.at_once(), AT_ONCE);

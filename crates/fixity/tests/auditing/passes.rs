@@ -13,7 +13,7 @@ use md5::{Digest, Md5};
 use repository::{Membership, NewKind, NewResource, Part, Update};
 use store::copying::{Copier, Patience};
 use store::read_only::{self, ReadOnlyGate};
-use store::{Call, FormatLevel, Outcome, Store, StoreResult, Wrapper};
+use store::{Call, Outcome, Store, StoreResult, Wrapper};
 use store_embedded::EmbeddedOptions;
 
 use crate::support::{EVERY, Fixture, all_steps, embedded, fixture, fixture_alone, quick};
@@ -185,17 +185,6 @@ async fn what_is_deleted_before_it_is_read_is_no_failure() {
     all_steps(&*fixture.server(quick()).await).await;
     let (_, found) = ended(&fixture).await;
     assert_eq!((found.resources, found.damaged, found.failed), (5, 0, 0));
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_an_earlier_level_works_on_without_the_auditor_which_says_what_to_do() {
-    let options = EmbeddedOptions { newest_level: FormatLevel::KINDS, ..EmbeddedOptions::default() };
-    let fixture = fixture_alone(options).await;
-    fixture.make(1).await;
-    let server = fixture.server(quick()).await;
-    let Step::Prevented(why) = server.step().await.unwrap() else { panic!("it reads") };
-    assert!(why.contains("penates upgrade"), "{why}");
-    assert_eq!(server.status().await.unwrap(), Status::default());
 }
 
 #[tokio::test(flavor = "multi_thread")]

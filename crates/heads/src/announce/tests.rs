@@ -10,6 +10,7 @@ use super::*;
 use crate::options::LibraryOptions;
 use crate::surroundings::Surroundings;
 
+/// A change of these bytes is a change of the stored format.
 #[test]
 fn announcements_have_these_bytes_and_are_read_from_them() {
     let changes = [Change::Created, Change::Updated, Change::Deleted];
@@ -20,103 +21,41 @@ fn announcements_have_these_bytes_and_are_read_from_them() {
         ObjectKind::DirectContainer,
         ObjectKind::IndirectContainer,
         ObjectKind::Binary,
+        ObjectKind::BasicGroup,
+        ObjectKind::DirectGroup,
+        ObjectKind::IndirectGroup,
     ];
-    for (change, kind, is_certain) in (0..6).map(|n| (n % 3, n, n % 2 == 0)) {
+    let names: [(Option<&str>, Option<&str>, &[u8]); 3] = [
+        (None, None, &[0, 0]),
+        (Some("importer"), None, b"\x01\x08importer\x00"),
+        (Some("importer"), Some("curl/8"), b"\x01\x08importer\x01\x06curl/8"),
+    ];
+    for (n, kind) in kinds.into_iter().enumerate() {
+        let (change, (actor, agent, names)) = (changes[n % 3], names[n / 3]);
+        let (is_certain, is_removal) = (n % 2 == 0, n % 4 < 2);
         let announcement = Announcement {
-            change: changes[change],
-            kind: kinds[kind],
+            change,
+            kind,
             object: Bytes::from_static(b"r/a"),
             revision: RevisionId([7; 16]),
             at: UnixMillis(1_000),
             is_certain,
-            actor: None,
-            agent: None,
-            is_removal: false,
+            actor: actor.map(str::to_owned),
+            agent: agent.map(str::to_owned),
+            is_removal,
         };
-        let numbers = [u8::try_from(change).unwrap(), u8::try_from(kind).unwrap()];
-        let payload = [&numbers[..], b"\x03r/a", &[7; 16], &[0xe8, 7], &[u8::from(is_certain)]].concat();
-        let sealed = head::seal_for(FormatLevel::NEWEST, &announcement).unwrap();
-        assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 1, &payload));
+        let numbers = [n % 3, n].map(|number| u8::try_from(number).unwrap());
+        let [certain, removal] = [is_certain, is_removal].map(u8::from);
+        let payload = [&numbers[..], b"\x03r/a", &[7; 16], &[0xe8, 7], &[certain], names, &[removal]].concat();
+        let sealed = head::seal(&announcement).unwrap();
+        assert_eq!(sealed, envelope::seal(ValueKind::Announcement, &payload));
         assert_eq!(Announcement::decode(1, &payload).unwrap(), announcement);
+        for len in 0..payload.len() {
+            assert!(Announcement::decode(1, &payload[..len]).is_err(), "{announcement:?} is read from {len} bytes");
+        }
         assert!(Announcement::decode(1, &[&payload[..], &[0]].concat()).is_err());
-        let named = Announcement { actor: Some("importer".to_owned()), ..announcement.clone() };
-        let longer = [&payload[..], b"\x01\x08importer"].concat();
-        let sealed = head::seal_for(FormatLevel::ACTORS, &named).unwrap();
-        assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 2, &longer));
-        assert_eq!(Announcement::decode(2, &longer).unwrap(), named);
-        let earlier = head::seal_for(FormatLevel::SCOPES, &named).unwrap();
-        assert_eq!(earlier, envelope::seal_version(ValueKind::Announcement, 1, &payload), "it is left out");
+        assert!(Announcement::decode(2, &payload).is_err());
     }
-}
-
-#[test]
-fn announcements_of_groups_have_these_bytes_and_are_read_from_them() {
-    let kinds = [(ObjectKind::BasicGroup, 6), (ObjectKind::DirectGroup, 7), (ObjectKind::IndirectGroup, 8)];
-    for ((kind, number), actor) in kinds.into_iter().zip([None, Some("importer".to_owned()), None]) {
-        let name = if actor.is_some() { &b"\x01\x08importer"[..] } else { &[0] };
-        let payload = [&[1, number][..], b"\x03r/a", &[7; 16], &[0xe8, 7, 1], name].concat();
-        let announcement = Announcement {
-            change: Change::Updated,
-            kind,
-            object: Bytes::from_static(b"r/a"),
-            revision: RevisionId([7; 16]),
-            at: UnixMillis(1_000),
-            is_certain: true,
-            actor,
-            agent: None,
-            is_removal: false,
-        };
-        let sealed = head::seal_for(FormatLevel::GROUPS, &announcement).unwrap();
-        assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 3, &payload));
-        assert_eq!(Announcement::decode(3, &payload).unwrap(), announcement);
-        assert!(Announcement::decode(3, &[&payload[..], &[0]].concat()).is_err());
-    }
-}
-
-#[test]
-fn announcements_that_name_a_program_have_these_bytes_and_are_read_from_them() {
-    for (kind, number) in [(ObjectKind::Binary, 5), (ObjectKind::BasicGroup, 6)] {
-        let announcement = Announcement {
-            change: Change::Updated,
-            kind,
-            object: Bytes::from_static(b"r/a"),
-            revision: RevisionId([7; 16]),
-            at: UnixMillis(1_000),
-            is_certain: true,
-            actor: Some("importer".to_owned()),
-            agent: Some("curl/8".to_owned()),
-            is_removal: false,
-        };
-        let names = b"\x01\x08importer\x01\x06curl/8";
-        let payload = [&[1, number][..], b"\x03r/a", &[7; 16], &[0xe8, 7, 1], names].concat();
-        let sealed = head::seal_for(FormatLevel::AGENTS, &announcement).unwrap();
-        assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 4, &payload));
-        assert_eq!(Announcement::decode(4, &payload).unwrap(), announcement);
-        assert!(Announcement::decode(4, &[&payload[..], &[0]].concat()).is_err());
-        assert!(Announcement::decode(3, &payload).is_err(), "it ends before the program");
-    }
-}
-
-#[test]
-fn announcements_of_removed_versions_have_these_bytes_and_are_read_as_nothing_else() {
-    let announcement = Announcement {
-        change: Change::Updated,
-        kind: ObjectKind::Binary,
-        object: Bytes::from_static(b"r/a"),
-        revision: RevisionId([7; 16]),
-        at: UnixMillis(1_000),
-        is_certain: true,
-        actor: None,
-        agent: None,
-        is_removal: true,
-    };
-    let payload = [&[1, 5][..], b"\x03r/a", &[7; 16], &[0xe8, 7, 1, 0, 0]].concat();
-    let sealed = head::seal_for(FormatLevel::VERSION_MARKS, &announcement).unwrap();
-    assert_eq!(sealed, envelope::seal_version(ValueKind::Announcement, 5, &payload));
-    assert_eq!(Announcement::decode(5, &payload).unwrap(), announcement);
-    assert!(!Announcement::decode(4, &payload).unwrap().is_removal);
-    assert!(Announcement::decode(5, &[&payload[..], &[0]].concat()).is_err());
-    assert!(Announcement::decode(6, &payload).is_err());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The stored bytes of heads of versions 1 to 4. Every later program reads them.
+//! The stored bytes of heads of version 1. Every later program reads them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,7 @@ fn head(state: ObjectState, body: Body) -> Head {
         floor: revision(5),
         condemned: Some(Condemned { named: revision(6), floor: revision(7), at: UnixMillis(1_000) }),
         body,
-        announced: RevisionId::ZERO,
+        announced: revision(12),
         claim: None,
         is_group: false,
     }
@@ -92,7 +92,8 @@ fn container(membership: Membership) -> Body {
     resource(Kind::Container { membership, children: ContainerBody::new(4) })
 }
 
-/// Heads that together have every field and every variant, and their payloads.
+/// Heads that together have every field and every variant, and their payloads without the last
+/// fields: `announced`, `claim` and `is_group`.
 fn golden() -> Vec<(Head, Vec<u8>)> {
     let begin = |state: u8| {
         let collected = [&[1][..], &[4; 16]].concat();
@@ -161,65 +162,24 @@ fn golden() -> Vec<(Head, Vec<u8>)> {
 }
 
 #[test]
-fn heads_of_version_1_have_these_bytes_and_are_read_from_them() {
-    for (head, payload) in golden() {
-        let sealed = head.seal().unwrap();
-        assert_eq!(sealed, envelope::seal_version(ValueKind::Head, 1, &payload), "{head:?}");
-        assert_eq!(Head::decode(1, &payload).unwrap(), head);
-        for len in 0..payload.len() {
-            assert!(Head::decode(1, &payload[..len]).is_err(), "{head:?} is read from {len} bytes");
-        }
-        assert!(Head::decode(1, &[&payload[..], &[0]].concat()).is_err(), "a later field of {head:?} would be lost");
-    }
-}
-
-#[test]
-fn heads_of_version_2_have_their_position_at_the_end_and_are_read_from_these_bytes() {
-    for (head, payload) in golden() {
-        let head = Head { announced: revision(12), ..head };
-        let payload = [&payload[..], &[12; 16]].concat();
-        assert_eq!(head.seal().unwrap(), envelope::seal_version(ValueKind::Head, 2, &payload), "{head:?}");
-        assert_eq!(Head::decode(2, &payload).unwrap(), head);
-        for len in 0..payload.len() {
-            assert!(Head::decode(2, &payload[..len]).is_err(), "{head:?} is read from {len} bytes");
-        }
-        assert!(Head::decode(2, &[&payload[..], &[0]].concat()).is_err(), "a later field of {head:?} would be lost");
-        assert_eq!(head.encode(store::FormatLevel::KINDS).unwrap().0, 1, "an earlier program could not read it");
-    }
-}
-
-#[test]
-fn heads_of_version_3_have_their_claim_at_the_end_and_are_read_from_these_bytes() {
-    for (head, payload) in golden() {
-        let claim = Some(Claim { transaction: TransactionId([13; 16]), operation: revision(14) });
-        let head = Head { announced: revision(12), claim, ..head };
-        let payload = [&payload[..], &[12; 16], &[1], &[13; 16], &[14; 16]].concat();
-        assert_eq!(head.seal().unwrap(), envelope::seal_version(ValueKind::Head, 3, &payload), "{head:?}");
-        assert_eq!(Head::decode(3, &payload).unwrap(), head);
-        for len in 0..payload.len() {
-            assert!(Head::decode(3, &payload[..len]).is_err(), "{head:?} is read from {len} bytes");
-        }
-        assert!(Head::decode(3, &[&payload[..], &[0]].concat()).is_err(), "a later field of {head:?} would be lost");
-        assert_eq!(head.encode(store::FormatLevel::SCOPES).unwrap().0, 2, "an earlier program could not read it");
-        assert_eq!(head.as_logged().claim, None, "an entry of the log would differ from writer to writer");
-    }
-}
-
-#[test]
-fn heads_of_version_4_say_at_the_end_that_they_are_of_groups_and_are_read_from_these_bytes() {
-    for (head, payload) in golden() {
-        let claim = Claim { transaction: TransactionId([13; 16]), operation: revision(14) };
-        let claims = [(None, vec![0]), (Some(claim), [&[1][..], &[13; 16], &[14; 16]].concat())];
-        for (claim, claimed) in claims {
-            let head = Head { announced: revision(12), claim, is_group: true, ..head.clone() };
-            let payload = [&payload[..], &[12; 16], &claimed, &[1]].concat();
-            assert_eq!(head.seal().unwrap(), envelope::seal_version(ValueKind::Head, 4, &payload), "{head:?}");
-            assert_eq!(Head::decode(4, &payload).unwrap(), head);
+fn heads_have_these_bytes_and_are_read_from_them() {
+    let claim = Claim { transaction: TransactionId([13; 16]), operation: revision(14) };
+    let claims = [(None, vec![0]), (Some(claim), [&[1][..], &[13; 16], &[14; 16]].concat())];
+    for (head, begin) in golden() {
+        for ((claim, claimed), is_group) in claims.iter().zip([false, true]) {
+            let head = Head { claim: *claim, is_group, ..head.clone() };
+            let payload = [&begin[..], &[12; 16], claimed, &[u8::from(is_group)]].concat();
+            assert_eq!(head.seal().unwrap(), envelope::seal(ValueKind::Head, &payload), "{head:?}");
+            assert_eq!(Head::decode(1, &payload).unwrap(), head);
             for len in 0..payload.len() {
-                assert!(Head::decode(4, &payload[..len]).is_err(), "{head:?} is read from {len} bytes");
+                assert!(Head::decode(1, &payload[..len]).is_err(), "{head:?} is read from {len} bytes");
             }
-            assert!(Head::decode(4, &[&payload[..], &[0]].concat()).is_err(), "a later field would be lost");
-            assert!(head.as_logged().is_group, "an earlier version of a group would be none");
+            assert!(
+                Head::decode(1, &[&payload[..], &[0]].concat()).is_err(),
+                "a later field of {head:?} would be lost"
+            );
+            assert_eq!(head.as_logged().claim, None, "an entry of the log would differ from writer to writer");
+            assert_eq!(head.as_logged().is_group, is_group, "an earlier version of a group would be none");
         }
     }
 }

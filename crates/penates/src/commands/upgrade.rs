@@ -54,7 +54,6 @@ pub async fn run(args: UpgradeArgs) -> anyhow::Result<()> {
     }
     .map_err(local::cannot_open)?;
     if before < now.level {
-        // A store of a level that keeps no events takes the record, and drops it.
         let store = local::open_ungated(&settings).await.map_err(local::cannot_open)?;
         let noted = audited::note(&settings, store.clone(), "upgrade", Some(format!("to level {}", now.level))).await;
         store.close().await?;
@@ -88,9 +87,6 @@ pub async fn run(args: UpgradeArgs) -> anyhow::Result<()> {
             } else {
                 format!("`penates upgrade` raises it to level {next}; then earlier programs refuse the store")
             })?;
-        }
-        if !is_newest && now.level == FormatLevel::FIRST {
-            output.line("programs that know level 1 only are not listed: stop them first")?;
         }
     }
     output.finish()?;

@@ -115,8 +115,6 @@ async fn verify_records(client: &Client, form: OutputArgs, output: &mut Output) 
     let read = reading.await;
     bar.finish_and_clear();
     let why = match read {
-        // The level of the store has no records.
-        Err(error) if error.status() == Some(StatusCode::NOT_IMPLEMENTED) => return Ok(true),
         // A token that is limited to volumes or trees.
         Err(error) if error.status() == Some(StatusCode::FORBIDDEN) => {
             note!("The records are not verified: {}", exit::full_message(&error));
@@ -241,8 +239,7 @@ struct DamagedMember {
     /// The place of a page, from 0; the number of pages for METS, one more for the record; none for
     /// the whole volume.
     member: Option<u32>,
-    /// `page`, `mets`, `record` or `volume`; empty if the server is older and does not say it.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    /// `page`, `mets`, `record` or `volume`.
     part: String,
     /// The sequence of a page.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -310,13 +307,7 @@ fn which(damaged: &[DamagedMember]) -> String {
     let other = |part: &str| damaged.iter().any(|damage| damage.part == part);
     parts.extend(other("mets").then(|| "METS".to_owned()));
     parts.extend(other("record").then(|| "record".to_owned()));
-    let unnamed = damaged.iter().filter(|damage| damage.part.is_empty());
-    let unnamed: Vec<u32> = unnamed.filter_map(|damage| damage.member).collect();
-    let runs = unnamed.chunk_by(|a, b| a.checked_add(1) == Some(*b));
-    let runs = runs.filter_map(|run| Some(range(&run.first()?.to_string(), &run.last()?.to_string())));
-    parts.extend(runs.map(|run| format!("member {run}")));
-    let is_whole = |damage: &DamagedMember| damage.part.is_empty() && damage.member.is_none();
-    if parts.is_empty() || other("volume") || damaged.iter().any(is_whole) {
+    if parts.is_empty() || other("volume") {
         parts.insert(0, "all of it".to_owned());
     }
     parts.join(", ")
@@ -389,17 +380,6 @@ mod tests {
         assert_eq!(which(&all), "page 2, METS, record");
         assert_eq!(which(&[whole]), "all of it");
         assert_eq!(which(&[page(1, Some(&"é".repeat(50)))]), format!("page 1 (printed {})", "é".repeat(20)));
-    }
-
-    #[test]
-    fn an_older_server_says_which_members_are_damaged() {
-        let older = |members: &[Option<u32>]| {
-            let members = members.iter().map(|member| json!({"member": member, "detail": "x"}));
-            let damaged: Vec<DamagedMember> = serde_json::from_value(members.collect()).unwrap();
-            which(&damaged)
-        };
-        assert_eq!(older(&[Some(0), Some(1), Some(2), Some(9)]), "member 0-2, member 9");
-        assert_eq!(older(&[None, Some(3)]), "all of it, member 3");
     }
 
     #[test]

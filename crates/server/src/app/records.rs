@@ -6,7 +6,7 @@ use door_records::Door;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use records::{Mode, Records, RecordsError};
-use store::{Clock, Deadline, Store, Table};
+use store::{Clock, Deadline, Store};
 
 use super::App;
 use crate::config::{Config, RecordsConfig, Warm};
@@ -30,9 +30,6 @@ impl App {
             let is_served = is_given || listen.is_some();
             if !is_served && mode == Mode::Atomic {
                 return Ok(None);
-            }
-            if !Table::Records.is_in(self.store.level()) {
-                return refuse("the store has no table of records yet: run `penates upgrade`".to_owned());
             }
             match self.records.check_mode(Deadline::within(self.config.store.call_timeout)).await {
                 Ok(()) => Ok(is_served.then(|| self.records.clone())),

@@ -27,7 +27,7 @@ use heads::{ObjectsError, ResourcePath};
 use http::{Extensions, HeaderMap, Uri};
 use library::Library;
 use metrics::counter;
-use store::{FormatLevel, UnixMillis};
+use store::UnixMillis;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -189,12 +189,6 @@ impl Deliveries {
 
     /// Refuses if nothing can be delivered or changed from here.
     pub(crate) fn check(&self) -> Result<(), Refused> {
-        let (level, needed) = (self.library.store().level(), FormatLevel::WEBHOOKS);
-        if level < needed {
-            let plural = self.kind.plural;
-            let why = format!("the store has level {level}, and {plural} need level {needed}: run `penates upgrade`");
-            return Err(Refused(Reason::NEEDS_UPGRADE, why));
-        }
         self.library.store().check_home().map_err(|error| ObjectsError::from(error).into())
     }
 

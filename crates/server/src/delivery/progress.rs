@@ -10,9 +10,7 @@ use heads::guarded::Known;
 use heads::{ObjectsError, ObjectsResult, keys};
 use library::bounds::WEBHOOKS_KEPT_MAX;
 use serde::{Deserialize, Serialize};
-use store::envelope::EnvelopeError;
-use store::stored::{self, StoredError};
-use store::{Class, Expect, FormatLevel, Scan, Stored, Table, UnixMillis, ValueKind};
+use store::{Class, Expect, Scan, Stored, Table, UnixMillis, ValueKind};
 
 use super::Deliveries;
 use crate::feed::Refused;
@@ -75,25 +73,8 @@ pub(crate) struct Parked {
     pub(crate) why: String,
 }
 
-/// Version 1 has one event that is left out, or none. The bytes are the same then, so only a value
-/// with several is written in version 2.
 impl Stored for Progress {
     const KIND: ValueKind = ValueKind::Webhook;
-    const VERSION: u8 = 2;
-
-    fn decode(version: u8, payload: &[u8]) -> Result<Self, StoredError> {
-        match version {
-            1 | 2 => stored::decode(payload),
-            version => Err(EnvelopeError::Version { kind: Self::KIND, version }.into()),
-        }
-    }
-
-    /// A store that is below [`FormatLevel::SKIPS`] gets no value with several: see
-    /// [`Progress::skip`].
-    fn encode(&self, _: FormatLevel) -> Result<(u8, Vec<u8>), StoredError> {
-        let version = if self.skipped.len() > 1 { 2 } else { 1 };
-        Ok((version, stored::encode(self)?))
-    }
 }
 
 /// A reason, as much of it as is stored.
@@ -114,27 +95,18 @@ impl Progress {
     }
 
     /// The same, and the event that fails is left out too.
-    pub(crate) fn skip(mut self, level: FormatLevel) -> Result<Self, Refused> {
+    pub(crate) fn skip(mut self) -> Result<Self, Refused> {
         let Some(failing) = self.failing.take() else {
             return Err(Refused(Reason::CONFLICT, "no event is failing that could be skipped".to_owned()));
         };
         if !self.skipped.contains(&failing.event) {
             self.skipped.push(failing.event);
         }
-        let count = self.skipped.len();
-        if count > SKIPPED_MAX {
+        if self.skipped.len() > SKIPPED_MAX {
             let detail = format!(
                 "{SKIPPED_MAX} events are skipped already behind one that was not accepted; go on by `from` behind them"
             );
             return Err(Refused(Reason::CONFLICT, detail));
-        }
-        let needed = FormatLevel::SKIPS;
-        if count > 1 && level < needed {
-            let detail = format!(
-                "an event is skipped already behind one that was not accepted. The store has level {level}, and a \
-                 second one needs level {needed}: run `penates upgrade`, or go on by `from` behind them"
-            );
-            return Err(Refused(Reason::NEEDS_UPGRADE, detail));
         }
         Ok(self)
     }
@@ -190,7 +162,7 @@ impl Deliveries {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use store::envelope;
+    use store::{envelope, stored};
 
     use super::*;
 
@@ -221,9 +193,9 @@ mod tests {
             .concat()
             .replace(' ', "");
         assert_eq!(payload(stored::encode(&full).unwrap()), expected);
-        let sealed = |progress: &Progress| stored::seal_for(FormatLevel::NEWEST, progress).unwrap();
+        let sealed = |progress: &Progress| stored::seal(progress).unwrap();
         let bytes = stored::encode(&full).unwrap();
-        assert_eq!(sealed(&full), envelope::seal_version(ValueKind::Webhook, 1, &bytes));
+        assert_eq!(sealed(&full), envelope::seal(ValueKind::Webhook, &bytes));
         assert_eq!(stored::open::<Progress>(&sealed(&full)).unwrap(), full);
 
         let several = Progress { skipped: vec![cursor("09"), cursor("0b")], ..full };
@@ -231,36 +203,33 @@ mod tests {
         let expected = expected.replace(&format!("01{}", sixteen("09")), &format!("02{skipped}"));
         let bytes = stored::encode(&several).unwrap();
         assert_eq!(payload(bytes.clone()), expected);
-        assert_eq!(sealed(&several), envelope::seal_version(ValueKind::Webhook, 2, &bytes));
+        assert_eq!(sealed(&several), envelope::seal(ValueKind::Webhook, &bytes));
         assert_eq!(stored::open::<Progress>(&sealed(&several)).unwrap(), several);
     }
 
     #[test]
-    fn a_second_event_is_skipped_in_a_store_whose_level_has_room_for_it_and_so_many_are_at_most() {
+    fn several_events_are_skipped_and_so_many_are_at_most() {
         let failing = |progress: Progress, n: usize| {
             let event = Cursor::before(UnixMillis(1_000 + n as u64));
             let why = "no".to_owned();
             let failing = Failing { event, at: UnixMillis(1), tries: 1, next_try: UnixMillis(2), why };
             Progress { failing: Some(failing), ..progress }
         };
-        let skip = |progress: Progress, n, level| failing(progress, n).skip(level);
+        let skip = |progress: Progress, n| failing(progress, n).skip();
         let refused = |skipped: Result<Progress, Refused>| skipped.map_err(|Refused(reason, why)| (reason, why)).err();
         let begun = Progress::behind(Cursor::BEGINNING);
-        let (reason, _) = refused(begun.clone().skip(FormatLevel::NEWEST)).unwrap();
+        let (reason, _) = refused(begun.clone().skip()).unwrap();
         assert_eq!(reason, Reason::CONFLICT, "nothing is failing");
 
-        let one = skip(begun, 1, FormatLevel::WEBHOOKS).unwrap_or_else(|Refused(_, why)| panic!("{why}"));
+        let one = skip(begun, 1).unwrap_or_else(|Refused(_, why)| panic!("{why}"));
         assert_eq!((one.skipped.len(), &one.failing), (1, &None));
-        let (reason, why) = refused(skip(one.clone(), 2, FormatLevel::WEBHOOKS)).unwrap();
-        assert!(reason == Reason::NEEDS_UPGRADE && why.contains("penates upgrade"), "{why}");
-        let again = skip(one.clone(), 1, FormatLevel::WEBHOOKS).unwrap_or_else(|Refused(_, why)| panic!("{why}"));
+        let again = skip(one.clone(), 1).unwrap_or_else(|Refused(_, why)| panic!("{why}"));
         assert_eq!(again.skipped, one.skipped);
 
-        let many = (2..=SKIPPED_MAX).fold(one, |progress, n| {
-            skip(progress, n, FormatLevel::SKIPS).unwrap_or_else(|Refused(_, why)| panic!("{why}"))
-        });
+        let many = (2..=SKIPPED_MAX)
+            .fold(one, |progress, n| skip(progress, n).unwrap_or_else(|Refused(_, why)| panic!("{why}")));
         assert_eq!(many.skipped.len(), SKIPPED_MAX);
-        let (reason, why) = refused(skip(many, SKIPPED_MAX + 1, FormatLevel::SKIPS)).unwrap();
+        let (reason, why) = refused(skip(many, SKIPPED_MAX + 1)).unwrap();
         assert!(reason == Reason::CONFLICT && why.contains("`from`"), "{why}");
     }
 

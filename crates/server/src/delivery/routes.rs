@@ -9,7 +9,6 @@ use axum::{Json, Router};
 use door_http::{Path, Query, Reason};
 use heads::ObjectsError;
 use serde::{Deserialize, Serialize};
-use store::FormatLevel;
 
 use super::progress::Progress;
 use super::{Deliveries, Failure, Named};
@@ -167,20 +166,14 @@ async fn resume(
             Some(cursor)
         }
     };
-    let level = deliveries.library.store().level();
-    deliveries.change(named, |known| resumed(known.value, from, skip.then_some(level))).await?;
+    deliveries.change(named, |known| resumed(known.value, from, skip)).await?;
     let (kind, from) = (deliveries.kind.word, from.map(|from| from.to_string()));
     tracing::info!(kind, name, from, skip, "an operator resumes a receiver");
     Ok(Json(deliveries.listed(named).await?))
 }
 
-/// How far a receiver is once an operator resumes it. `skips_at`: the event that fails is left out, in a
-/// store of this level.
-fn resumed(
-    progress: Option<Progress>,
-    from: Option<Cursor>,
-    skips_at: Option<FormatLevel>,
-) -> Result<Progress, Refused> {
+/// How far a receiver is once an operator resumes it. `skips`: the event that fails is left out.
+fn resumed(progress: Option<Progress>, from: Option<Cursor>, skips: bool) -> Result<Progress, Refused> {
     let mut progress = match (progress, from) {
         (Some(progress), None) => progress,
         // The server that delivers must read what is stored now.
@@ -191,8 +184,8 @@ fn resumed(
             return Err(Refused(Reason::CONFLICT, detail));
         }
     };
-    if let Some(level) = skips_at {
-        progress = progress.skip(level)?;
+    if skips {
+        progress = progress.skip()?;
     }
     (progress.failing, progress.parked) = (None, None);
     Ok(progress)

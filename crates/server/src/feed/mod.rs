@@ -112,7 +112,6 @@ impl From<FeedError> for Refused {
     fn from(error: FeedError) -> Self {
         let reason = match &error {
             FeedError::Off => Reason::ABSENT,
-            FeedError::Level(_) => Reason::NEEDS_UPGRADE,
             FeedError::Dropped { .. } => Reason::EXPIRED,
             FeedError::Objects(error) => error.into(),
         };

@@ -20,8 +20,7 @@ use library::bounds::TOKENS_BYTES_MAX;
 use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use store::{
-    Call, Class, Clock, Deadline, Expect, FormatLevel, Guard, Outcome, Row, Scan, Stamp, Step, Store, StoreError,
-    Table, UnixMillis,
+    Call, Class, Clock, Deadline, Expect, Guard, Outcome, Row, Scan, Stamp, Step, Store, StoreError, Table, UnixMillis,
 };
 use thiserror::Error;
 use tokio::sync::Mutex;
@@ -121,25 +120,6 @@ pub enum TokenError {
     /// The expiry is not in the future.
     #[error("a token that expires now or earlier is of no use: name a later time")]
     Expired,
-    /// The store may not hold such a token yet.
-    #[error(
-        "tokens with scopes or an expiry need a store of level {}, and this one has level {level}: run `penates upgrade`",
-        FormatLevel::SCOPES
-    )]
-    Level {
-        /// The store's level.
-        level: FormatLevel,
-    },
-    /// The store may not hold a token with limits yet.
-    #[error(
-        "tokens that are limited to some volumes or resources need a store of level {}, and this one has level {level}: \
-         run `penates upgrade`",
-        FormatLevel::LIMITED_TOKENS
-    )]
-    LimitsLevel {
-        /// The store's level.
-        level: FormatLevel,
-    },
     /// There is no room for another token.
     #[error(
         "the tokens of a store take at most {max_bytes} bytes, which is about 100,000 tokens; revoked ones count, \
@@ -237,16 +217,12 @@ impl Tokens {
             if expires.is_some_and(|expires| expires <= created) {
                 return Err(TokenError::Expired);
             }
-            let usual = || match self.store.level() {
-                level if level < FormatLevel::SCOPES => Scopes::before_scopes(),
-                _ => Scopes::usual(),
-            };
             let _turn = self.turn.lock().await;
             let secret = Secret::random()?;
-            let scopes = scopes.unwrap_or_else(usual);
+            let scopes = scopes.unwrap_or_else(Scopes::usual);
             let info = TokenInfo { name: name.to_owned(), created, revoked: None, scopes, expires };
             let record = Record { info, sha256: Sha256::digest(secret.reveal().as_bytes()).into() };
-            let value_bytes = record.seal(self.store.level())?.len();
+            let value_bytes = record.seal()?.len();
             let bytes = row_bytes(&Bytes::copy_from_slice(name.as_bytes()), value_bytes + REVOKED_BYTES);
             if self.cached.read().bytes + bytes > self.bytes_max {
                 return Err(TokenError::TooMany { max_bytes: self.bytes_max });
@@ -294,7 +270,7 @@ impl Tokens {
     /// Writes a record. An applied change is in force from then on, even if the store cannot be
     /// read just now.
     async fn write(&self, record: Record, expect: Expect) -> Result<Outcome, TokenError> {
-        let value = record.seal(self.store.level())?;
+        let value = record.seal()?;
         let stamp = Stamp::fresh();
         let step = Step::CompareAndWrite {
             table: Table::Tokens,

@@ -91,11 +91,6 @@ impl Scopes {
         &self.area
     }
 
-    /// What a token allows that was made before there were scopes.
-    pub fn before_scopes() -> Self {
-        Self { scopes: [Scope::Read, Scope::Write, Scope::Admin].into(), area: Area::everywhere() }
-    }
-
     /// What a new token allows if nobody says what.
     pub fn usual() -> Self {
         Self { scopes: [Scope::Read, Scope::Write].into(), area: Area::everywhere() }

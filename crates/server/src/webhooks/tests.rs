@@ -10,7 +10,7 @@ use axum::{Router, routing};
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::Value;
-use store::{Capabilities, Clock, FormatLevel, ManualClock, Store, SystemClock, Wrapper};
+use store::{Capabilities, Clock, ManualClock, Store, SystemClock, Wrapper};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -585,25 +585,11 @@ async fn a_webhook_whose_cursor_lies_in_the_future_shows_since_when_nothing_is_s
 }
 
 #[tokio::test]
-async fn a_store_of_an_earlier_level_has_no_webhooks_until_it_is_upgraded() {
-    let receiver = willing().await;
-    let folder = tempfile::tempdir().unwrap();
-    let options = EmbeddedOptions { newest_level: FormatLevel::RECORDS, ..EmbeddedOptions::default() };
-    let store = EmbeddedStore::open(folder.path(), options, Arc::new(SystemClock)).unwrap();
-    let config = config(vec![hook(&receiver.url)]);
-    let app = App::open(config.clone(), store).await.unwrap();
-    let webhooks = open(&config, app.library().clone(), quick()).unwrap();
-    assert!(webhooks.check().unwrap_err().1.contains("penates upgrade"));
-    let server = Server { app, webhooks, config, folder };
-    assert_eq!(server.resume("?from=start").await.0, StatusCode::NOT_IMPLEMENTED);
-}
-
-#[tokio::test]
 async fn the_state_of_a_webhook_that_is_damaged_is_parked_and_resumed_by_an_operator() {
     let receiver = willing().await;
     let server = server(config(vec![hook(&receiver.url)])).await;
     let heads = &server.app.library().heads;
-    let other = heads::head::seal_for(FormatLevel::NEWEST, &Progress::behind(::feed::Cursor::BEGINNING)).unwrap();
+    let other = heads::head::seal(&Progress::behind(::feed::Cursor::BEGINNING)).unwrap();
     let broken = Bytes::copy_from_slice(&other[..other.len() - 1]);
     let step = store::Step::CompareAndWrite {
         table: store::Table::Work,
@@ -628,7 +614,7 @@ async fn a_webhook_of_a_new_name_is_refused_once_as_many_are_remembered_as_may_b
     let server = server(config(vec![hook(&receiver.url)])).await;
     let heads = &server.app.library().heads;
     let progress = Progress::behind(::feed::Cursor::BEGINNING);
-    let value = heads::head::seal_for(FormatLevel::NEWEST, &progress).unwrap();
+    let value = heads::head::seal(&progress).unwrap();
     let remembers = |name: String| store::Step::CompareAndWrite {
         table: store::Table::Work,
         partition: heads::keys::webhooks(),

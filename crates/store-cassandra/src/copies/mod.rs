@@ -113,15 +113,14 @@ impl CassandraStore {
     /// unless `on` has stopped it.
     ///
     /// Errors: as of [`CassandraStore::open`]; [`StoreError::Invalid`] if the keyspace keeps one copy
-    /// only, or a node may let another one answer for it; [`StoreError::Level`] if a table is not in
-    /// the store; [`StoreError::Unavailable`] if nodes have joined or left meanwhile.
+    /// only, or a node may let another one answer for it; [`StoreError::Unavailable`] if nodes have joined or left meanwhile.
     pub fn compare_copies<'a>(
         options: &'a CassandraOptions,
         comparing: &'a Comparing,
         on: &'a dyn OnCompared,
     ) -> BoxFuture<'a, StoreResult<Compared>> {
         async move {
-            let (connected, level) = connect::store(options).await?;
+            let (connected, _) = connect::store(options).await?;
             let keyspace = options.address.keyspace();
             if connected.check_levels(&options.address, &options.levels)?.0.all < 2 {
                 return Err(StoreError::Invalid(format!(
@@ -129,7 +128,7 @@ impl CassandraStore {
                      finds what is damaged"
                 )));
             }
-            let tables = at_node::tables(&comparing.tables, level)?;
+            let tables = at_node::tables(&comparing.tables);
             let begun = Instant::now();
             let bytes_per_second = comparing.bytes_per_second.max(1);
             let compared = Compared::default();

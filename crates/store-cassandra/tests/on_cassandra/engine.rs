@@ -279,10 +279,28 @@ async fn a_schema_of_another_version_is_refused_and_not_changed() {
     let Some(options) = fresh_options().await else { return };
     let raw = SessionBuilder::new().known_nodes(options.address.hosts()).build().await.unwrap();
     let keyspace = options.address.keyspace();
-    raw.query_unpaged(format!("UPDATE {keyspace}.meta SET value = '99' WHERE key = 'format'"), ()).await.unwrap();
+    let set = async |value: &str| {
+        let update = format!("UPDATE {keyspace}.meta SET value = '{value}' WHERE key = 'format'");
+        raw.query_unpaged(update, ()).await.unwrap();
+    };
+    set("penates-keyspace 99").await;
     let refused = open(options.clone()).await.err().unwrap();
-    assert!(matches!(&refused, StoreError::Format { found, .. } if found == "99"), "{refused}");
+    assert!(matches!(&refused, StoreError::Format { found, .. } if found == "penates-keyspace 99"), "{refused}");
     assert!(CassandraStore::initialise(&options, None, false).await.is_err());
+    // Builds before 0.1.0 wrote a number, which is no level.
+    for number in ["1", "5", "11"] {
+        set(number).await;
+        let opened = open(options.clone()).await.err();
+        let raised = CassandraStore::raise_level(&options, &SystemClock).await.err();
+        for refused in [opened, raised] {
+            assert!(matches!(refused, Some(StoreError::Unreleased { .. })), "{refused:?}");
+        }
+        assert!(CassandraStore::initialise(&options, None, false).await.is_err());
+        let rows = raw.query_unpaged(format!("SELECT key, value FROM {keyspace}.meta"), ()).await.unwrap();
+        let rows = rows.into_rows_result().unwrap();
+        let rows: Vec<(String, String)> = rows.rows().unwrap().map(Result::unwrap).collect();
+        assert_eq!(rows, [("format".to_owned(), number.to_owned())], "something was written");
+    }
 }
 
 #[tokio::test]

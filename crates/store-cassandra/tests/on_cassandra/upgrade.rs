@@ -171,28 +171,3 @@ async fn a_program_that_raises_nothing_leaves_the_intention_of_a_newer_one() {
     let (_, now) = CassandraStore::raise_level(&later, clock.as_ref()).await.unwrap();
     assert_eq!(now.level, LATER);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_keyspace_of_the_first_level_is_written_in_the_first_form_until_it_is_raised() {
-    let Some(options) = fresh_options().await else { return };
-    let name = store_cassandra::Address::to_string(&options.address).replace("/test_", "/first_");
-    let options = CassandraOptions { address: name.parse().unwrap(), ..options };
-    let first = program(&options, FormatLevel::FIRST);
-    let replication = store_cassandra::Replication::one(store_cassandra::testing::DATACENTER, 1);
-    CassandraStore::initialise(&first, Some(&replication), false).await.unwrap();
-    let clock = clock();
-    let store = CassandraStore::open(options.clone(), clock.clone()).await.unwrap();
-    assert_eq!(store.level(), FormatLevel::FIRST);
-    let form = async |sort: &'static str| {
-        let row = store.get(call(), Table::Audit, &"p".into(), &sort.into()).await.unwrap().unwrap();
-        row.value[0]
-    };
-    write(&store, "a", &Trial { first: 1, added: 0 }).await;
-    assert_eq!(form("a").await, 1);
-    let (before, now) = CassandraStore::raise_level(&options, clock.as_ref()).await.unwrap();
-    assert_eq!((before, now.level), (FormatLevel::FIRST, FormatLevel::KINDS));
-    clock.advance(Duration::from_secs(301));
-    write(&store, "b", &Trial { first: 2, added: 0 }).await;
-    assert_eq!([form("a").await, form("b").await], [1, 2]);
-    assert_eq!(read::<Trial>(&store, "a").await, Trial { first: 1, added: 0 });
-}

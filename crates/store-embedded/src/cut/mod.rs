@@ -48,7 +48,7 @@ impl EmbeddedStore {
                 });
                 // Every lane is held until the last one is taken.
                 let lanes: Vec<_> = lanes.collect::<StoreResult<_>>()?;
-                let view = database.tables.of(Table::Contents.lane())?.view();
+                let view = database.tables.of(Table::Contents.lane()).view();
                 (lanes.into_iter().map(|(lane, _)| lane).collect::<Vec<_>>(), view)
             };
             contents::link_new(&from, &to, &linked, &view, now)?;

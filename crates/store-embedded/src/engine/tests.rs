@@ -97,7 +97,7 @@ async fn a_store_that_lets_syncs_wait_writes_on_the_thread_of_its_caller() {
 
 /// No group of a lane is committed, as during a cut, until the value is dropped or the time is over.
 fn held(store: &EmbeddedStore, lane: Lane) -> mpsc::Sender<()> {
-    let tables = store.database().unwrap().tables.of(lane).unwrap().clone();
+    let tables = store.database().unwrap().tables.of(lane).clone();
     let ((release, released), (hold, held)) = (mpsc::channel(), mpsc::channel());
     thread::spawn(move || {
         let _held = tables.hold();
@@ -274,7 +274,7 @@ async fn a_batch_of_rows_ends_at_its_deadline() {
     let folder = tempfile::tempdir().unwrap();
     let store = with_a_row(folder.path()).await;
     let database = store.database().unwrap();
-    let tables = database.tables.of(TABLE.lane()).unwrap();
+    let tables = database.tables.of(TABLE.lane());
     let wanted = ["key", "none"].map(|key| Wanted::look_up(tables, TABLE, key.as_bytes(), &Bytes::new()));
     let get = |until| {
         let get = |view: &View<'_>| get_each(view, TABLE, &wanted, store.now(), until);

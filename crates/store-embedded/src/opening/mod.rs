@@ -148,26 +148,6 @@ pub(crate) fn cut_torn_end(found: &Found) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether something may be stored in a database that nobody has open: its record or a journal has
-/// a group, or it has lost its record. Neither the database nor the record needs to exist.
-pub(crate) fn may_hold_groups(database: &Path) -> io::Result<bool> {
-    let is_recorded = match RecordFile::look(&record_path(database)) {
-        Ok(record) => record.is_none_or(|record| record.group > 0),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => database.exists(),
-        Err(error) => return Err(error),
-    };
-    if is_recorded || !database.exists() {
-        return Ok(is_recorded);
-    }
-    // After a power failure the record may be behind the journals.
-    for (_, journal) in journal::list(database)? {
-        if journal::owner(&journal)?.is_some() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// The owner of a database that has lost its record: the one that most of its files name.
 fn owner_without_record(database: &Path, keyspaces: u64) -> Option<DatabaseId> {
     let of_keyspaces = (0..keyspaces).filter_map(|id| versions::read_owner(&versions::keyspace(database, id), id).ok());

@@ -8,18 +8,12 @@
 //!   8  the last group that is durable
 //!   8  a sequence number of the engine that is not below that group's
 //!   8  the journal that was written to when that group began: the group is in it or in a later one
-//!   8  the first journal that the keyspace of the marks needs
 //!   8  the number of keyspaces, and for each
 //!   8    the version of its list of files
-//!   8  XXH3-64 of all of this
-//!      for each keyspace
 //!   8    the first journal that it needs: the journal, or an earlier one, has rows of it that were
 //!        in no file while its list had that version
 //!   8  XXH3-64 of all of this
 //! ```
-//!
-//! Earlier programs do not know the last part. They ignore it, and what they leave of it does not
-//! match its sum.
 //!
 //! A slot is written after each sync of groups, and not synced itself. It survives the death of the
 //! process. After a power failure it is behind the database, never ahead of it, because groups are
@@ -34,7 +28,6 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::journal::MARKS_KEYSPACE;
 use crate::private;
 
 const MAGIC: [u8; 8] = *b"PNTREC\0\x01";
@@ -93,7 +86,7 @@ impl Mark {
 pub(crate) struct Synced(pub(crate) u64);
 
 impl Synced {
-    /// The key of its row in the lane's own keyspace. Programs that do not know it ignore it.
+    /// The key of its row in the lane's own keyspace.
     pub(crate) const KEY: &'static [u8] = b"synced";
 
     pub(crate) const BYTES: usize = 8;
@@ -133,11 +126,9 @@ impl Record {
         let mut slot = MAGIC.to_vec();
         slot.extend(written.to_le_bytes());
         slot.extend(self.database.0);
-        let by_marks = self.needed_from.get(MARKS_KEYSPACE as usize).copied().unwrap_or(Self::NONE_NEEDED);
-        let numbers = [self.group, self.sequence, self.written_to, by_marks, self.versions.len() as u64];
-        slot.extend(numbers.iter().chain(&self.versions).flat_map(|number| number.to_le_bytes()));
-        slot.extend(xxh3_64(&slot).to_le_bytes());
-        slot.extend(self.needed_from.iter().flat_map(|number| number.to_le_bytes()));
+        let numbers = [self.group, self.sequence, self.written_to, self.versions.len() as u64];
+        let keyspaces = self.versions.iter().zip(&self.needed_from).flat_map(|(version, needed)| [version, needed]);
+        slot.extend(numbers.iter().chain(keyspaces).flat_map(|number| number.to_le_bytes()));
         slot.extend(xxh3_64(&slot).to_le_bytes());
         slot
     }
@@ -151,34 +142,20 @@ impl Record {
         };
         let written = number()?;
         let id = [number()?, number()?];
-        let [group, sequence, written_to, by_marks] = [number()?, number()?, number()?, number()?];
+        let [group, sequence, written_to] = [number()?, number()?, number()?];
         let count = number().filter(|count| *count <= KEYSPACES_MAX)?;
-        let versions = (0..count).map(|_| number()).collect::<Option<Vec<_>>>()?;
+        let keyspaces = (0..count).map(|_| Some((number()?, number()?))).collect::<Option<Vec<_>>>()?;
+        let (versions, needed_from) = keyspaces.into_iter().unzip();
         let sum = number()?;
-        let sealed = slot.len() - rest.len() - 8;
-        if xxh3_64(&slot[..sealed]) != sum {
+        if xxh3_64(&slot[..slot.len() - rest.len() - 8]) != sum {
             return None;
         }
-        let needed_from = decode_needed(slot, sealed + 8, versions.len()).unwrap_or_else(|| {
-            let needed = |keyspace| if keyspace == MARKS_KEYSPACE { by_marks } else { Self::NONE_NEEDED };
-            (0..count).map(needed).collect()
-        });
         let mut database = [0; 16];
         database[..8].copy_from_slice(&id[0].to_le_bytes());
         database[8..].copy_from_slice(&id[1].to_le_bytes());
         let database = DatabaseId(database);
         Some((written, Self { database, group, sequence, written_to, needed_from, versions }))
     }
-}
-
-/// The part of a slot that begins at `at`: what each of `count` keyspaces needs. `None`: an earlier
-/// program wrote the slot.
-fn decode_needed(slot: &[u8], at: usize, count: usize) -> Option<Vec<u64>> {
-    let end = at + 8 * count;
-    let (numbers, []) = slot.get(at..end)?.as_chunks::<8>() else { return None };
-    let sum = slot.get(end..)?.first_chunk::<8>()?;
-    let is_whole = xxh3_64(&slot[..end]) == u64::from_le_bytes(*sum);
-    is_whole.then(|| numbers.iter().map(|number| u64::from_le_bytes(*number)).collect())
 }
 
 /// The file of a lane's record.
@@ -264,22 +241,15 @@ mod tests {
         expected.extend([5, 0, 0, 0, 0, 0, 0, 0]);
         expected.extend(b"a database of us");
         expected.extend([9, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
-        expected.extend([2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
-        expected.extend([1, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
-        let sum = xxh3_64(&expected);
-        expected.extend(sum.to_le_bytes());
-        let of_earlier_programs = expected.clone();
+        expected.extend([3, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend([1, 0, 0, 0, 0, 0, 0, 0]);
         expected.extend([0xFF; 8]);
-        expected.extend([2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend([2, 1, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend([4, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
         let sum = xxh3_64(&expected);
         expected.extend(sum.to_le_bytes());
         assert_eq!(record(9).encode(5), expected);
         assert_eq!(Record::decode(&expected), Some((5, record(9))));
-        let by_marks_only = Record { needed_from: vec![Record::NONE_NEEDED, 2, Record::NONE_NEEDED], ..record(9) };
-        assert_eq!(Record::decode(&of_earlier_programs), Some((5, by_marks_only.clone())));
-        // An earlier program writes over the slot of this one.
-        let left = [&of_earlier_programs[..], &record(8).encode(4)[of_earlier_programs.len()..]].concat();
-        assert_eq!(Record::decode(&left), Some((5, by_marks_only)));
     }
 
     #[test]
@@ -318,13 +288,10 @@ mod tests {
     #[test]
     fn every_flipped_bit_of_a_slot_is_detected() {
         let slot = record(9).encode(5);
-        let last_part = slot.len() - 4 * 8;
         for bit in 0..slot.len() * 8 {
             let mut flipped = slot.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            let decoded = Record::decode(&flipped).map(|(_, record)| record.needed_from);
-            let expected = vec![Record::NONE_NEEDED, 2, Record::NONE_NEEDED];
-            assert_eq!(decoded, (bit >= last_part * 8).then_some(expected), "bit {bit}");
+            assert_eq!(Record::decode(&flipped), None, "bit {bit}");
         }
     }
 }

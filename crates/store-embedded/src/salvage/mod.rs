@@ -113,23 +113,23 @@ pub struct SalvageProgress {
 /// Copies what can be read of the data folder `source` into `target`, which must not hold a store.
 /// Blocks.
 ///
-/// Errors: [`StoreError::Held`] if another process has the source open; [`StoreError::Format`] if
-/// it has another format; [`StoreError::Unreadable`] if it is no data folder at all; and errors of
+/// Errors: [`StoreError::Held`] if another process has the source open; [`StoreError::Format`] or
+/// [`StoreError::Unreleased`] if it has another format; [`StoreError::Unreadable`] if it is no data folder at all; and errors of
 /// the target, which may then hold a part of the copy.
 pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgress)) -> StoreResult<Salvaged> {
+    let level = Folder::salvageable(source)?;
     let _held = hold_source(source)?;
-    let (level, lanes) = Folder::salvageable(source)?;
     if target.join("format").exists() {
         return Err(StoreError::Invalid(format!("{} holds a store already", target.display())));
     }
     let options = EmbeddedOptions::default();
     let make = |database: &Path, lane| Tables::make(database, lane, &options.of_lane(lane));
-    // Earlier programs that read the source read the copy too.
+    // Programs that read the source read the copy too.
     let target = Folder::hold(target, level.unwrap_or(options.newest_level), make)?;
     let shadows = target.path().join("shadows");
     // All of them before one is salvaged, so that the progress knows the total.
     let open = |lane: &Lane| Shadow::open(&source.join("db").join(lane.name()), &shadows, *lane);
-    let opened = lanes.iter().map(open).collect::<StoreResult<Vec<Shadow>>>()?;
+    let opened = Lane::ALL.iter().map(open).collect::<StoreResult<Vec<Shadow>>>()?;
     let bytes_total: u64 = opened.iter().map(Shadow::disk_bytes).sum();
     let mut salvaging = Salvaging {
         source,
@@ -140,7 +140,7 @@ pub fn salvage(source: &Path, target: &Path, progress: impl FnMut(SalvageProgres
         reported: SalvageProgress { bytes: 0, bytes_total },
         progress,
     };
-    for (lane, shadow) in lanes.into_iter().zip(opened) {
+    for (lane, shadow) in Lane::ALL.into_iter().zip(opened) {
         salvaging.lane(lane, &shadow, &options)?;
     }
     let Salvaging { salvaged, shards, .. } = salvaging;

@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use store::{Call, Class, Clock, ManualClock, Measure, Measured, NewRow, PlainValue, Removal, Step};
+use store::{Call, Class, Clock, ManualClock, Measure, Measured, NewRow, PlainValue, Removal, Step, Store};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -80,7 +80,7 @@ impl Subject {
 
     /// Until the value is dropped, the committer of the table's lane halts before it writes.
     fn halted(&self) -> mpsc::Sender<()> {
-        let tables = self.store.database().unwrap().tables.of(self.table.lane()).unwrap().clone();
+        let tables = self.store.database().unwrap().tables.of(self.table.lane()).clone();
         let ((release, released), (hold, held)) = (mpsc::channel(), mpsc::channel());
         std::thread::spawn(move || {
             let _held = tables.hold();
@@ -136,7 +136,7 @@ impl Subject {
 
     fn entries(&self, space: Space) -> usize {
         let database = self.store.database().unwrap();
-        let view = database.tables.of(Lane::Records).unwrap().view();
+        let view = database.tables.of(Lane::Records).view();
         view.range(space, (Bound::Unbounded, Bound::Unbounded)).unwrap().count()
     }
 
@@ -209,7 +209,7 @@ async fn more_than_one_commit_of_expired_rows_are_reclaimed_and_their_lag_is_kno
     subject.put("stays", None).await;
     assert_eq!(subject.lag().await, None);
     subject.clock.advance(HOUR + Duration::from_secs(7));
-    let tables = subject.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
+    let tables = subject.store.database().unwrap().tables.of(Lane::Records).clone();
     let mut sweep = RowSweep::begin(&tables);
     assert!(subject.store.sweep_some(call().deadline, Lane::Records, &mut sweep).await.unwrap());
     assert_eq!(subject.entries(Space::Expiries), IDS - ROWS_PER_COMMIT);
@@ -389,7 +389,7 @@ async fn what_expires_in_each_coming_hour_is_counted() {
 async fn an_hour_that_was_counted_in_part_is_counted_again_before_its_number_is_too_low() {
     let subject = Subject::new();
     subject.put_many(1_001).await;
-    let tables = subject.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
+    let tables = subject.store.database().unwrap().tables.of(Lane::Records).clone();
     // Without any time one hour is counted, and no more of it than between two looks at the
     // deadline.
     let count = || tables.count_expiring(subject.clock.now(), UnixMillis(0), Deadline::within(Duration::ZERO)).unwrap();
@@ -407,7 +407,7 @@ async fn an_hour_that_was_counted_in_part_is_counted_again_before_its_number_is_
 async fn a_sweep_begins_where_the_last_one_ended_and_finds_what_is_due_before_that() {
     let subject = Subject::new();
     let start = subject.clock.now();
-    let tables = subject.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
+    let tables = subject.store.database().unwrap().tables.of(Lane::Records).clone();
     let begins = || expiry::time(&RowSweep::begin(&tables).after.unwrap());
     assert_eq!(begins(), Some(UnixMillis(0)));
     subject.put_many(ROWS_PER_COMMIT + 10).await;
@@ -499,7 +499,7 @@ async fn a_sweep_beside_another_one_notes_no_lag() {
     let subject = Subject::new();
     subject.put("session", Some(HOUR)).await;
     subject.clock.advance(HOUR * 2);
-    let tables = subject.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
+    let tables = subject.store.database().unwrap().tables.of(Lane::Records).clone();
     let other = RowSweep::begin(&tables);
     assert_eq!(subject.sweep().await, 0);
     assert_eq!(subject.lag().await, None);
@@ -511,7 +511,7 @@ async fn a_sweep_beside_another_one_notes_no_lag() {
 #[tokio::test]
 async fn a_count_of_what_expires_begins_where_sweeps_have_ended() {
     let subject = Subject::new();
-    let tables = subject.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
+    let tables = subject.store.database().unwrap().tables.of(Lane::Records).clone();
     let (now, minutes) = (subject.clock.now(), |minutes: u64| Duration::from_secs(60 * minutes));
     for (id, expires_in) in [("a", 10), ("b", 50), ("c", 70)] {
         subject.put(id, Some(minutes(expires_in))).await;
@@ -524,7 +524,7 @@ async fn a_count_of_what_expires_begins_where_sweeps_have_ended() {
     drop(sweep);
     // As if sweeps had ended later than they have.
     let other = Subject::new();
-    let tables = other.store.database().unwrap().tables.of(Lane::Records).unwrap().clone();
+    let tables = other.store.database().unwrap().tables.of(Lane::Records).clone();
     for (id, expires_in) in [("a", 10), ("b", 50), ("c", 70)] {
         other.put(id, Some(minutes(expires_in))).await;
     }

@@ -182,11 +182,10 @@ impl Tables {
         refuse_unsound(folder, &found)?;
         if end.is_some_and(|end| !end.is(&found)) {
             let what = format!(
-                "{MIXED_COPY}: a process opened that while it was copied, the parts are of different copies, or an \
-                 earlier version of Penates used the original last, which does not note what it leaves. Restore a \
-                 backup (penates backup). Or open the original once with this version (penates stat), stop every \
-                 process that has it open, and copy again. If nothing can have opened it while it was copied, and all \
-                 parts are of one copy, delete the file `lock` in the copy"
+                "{MIXED_COPY}: a process opened that while it was copied, or the parts are of different copies. \
+                 Restore a backup (penates backup), or stop every process that has the original open and copy again. If \
+                 nothing can have opened it while it was copied, and all parts are of one copy, delete the file `lock` \
+                 in the copy"
             );
             return Err(unreadable(folder, what));
         }

@@ -306,28 +306,6 @@ async fn a_copy_of_a_folder_is_opened_only_if_no_process_had_it_open_meanwhile()
     }
 }
 
-/// An earlier program leaves the file as it is.
-#[tokio::test]
-async fn a_copy_of_a_folder_that_an_earlier_program_used_last_is_refused_with_what_to_do() {
-    let data = crate::support::folder();
-    open(data.path()).unwrap().close().await.unwrap();
-    let lock = data.path().join("lock");
-    let said = fs::read(&lock).unwrap();
-    let store = open(data.path()).unwrap();
-    put(&store, 0, 1).await;
-    store.close().await.unwrap();
-    drop(store);
-    fs::write(&lock, said).unwrap();
-    let copy = copy_slowly(data.path(), 0, &mut || ());
-    let refused = refusal(copy.path()).unwrap();
-    assert!(refused.contains("open the original once with this version"), "{refused}");
-    open(data.path()).unwrap().close().await.unwrap();
-    let again = copy_slowly(data.path(), 0, &mut || ());
-    let opened = open(again.path()).unwrap();
-    assert_eq!(numbers(&opened, Table::Packs, 0).await, [1]);
-    opened.close().await.unwrap();
-}
-
 #[tokio::test]
 async fn a_folder_whose_process_died_opens_where_it_is_and_as_a_copy_without_its_lock() {
     let data = crate::support::folder();

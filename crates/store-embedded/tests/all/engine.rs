@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::{files, folder, options};
+use crate::support::{folder, options};
 use bytes::Bytes;
 use futures::channel::mpsc;
 use futures::{SinkExt, StreamExt, TryStreamExt, stream};
@@ -13,7 +13,7 @@ use store::faults::Faults;
 use store::limited::Limited;
 use store::{
     Call, Class, Clock, ContentId, Deadline, Durability, Expect, FormatLevel, Guard, Lane, Limits, ManualClock, NewRow,
-    NoRoom, Outcome, Removal, Stamp, Step, Store, StoreError, Table, UnixMillis, ValueKind, envelope,
+    NoRoom, Outcome, Removal, Stamp, Step, Store, StoreError, Table, UnixMillis,
 };
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 use tempfile::TempDir;
@@ -572,89 +572,31 @@ async fn bulk_writes_larger_than_all_memtables_are_all_stored() {
     }
 }
 
-/// The first byte of each value is the form of its envelope.
+/// The programs of two releases use one folder.
 #[tokio::test]
 async fn a_folder_keeps_its_level_until_it_is_raised_and_then_earlier_programs_refuse_it() {
-    let earlier = EmbeddedOptions { newest_level: FormatLevel::FIRST, ..options() };
-    let opened = open(earlier.clone());
-    let value = || envelope::seal(ValueKind::Trial, b"value");
-    let form = async |store: &EmbeddedStore, sort: &'static str| {
-        let row = store.get(call(), Table::Objects, &"p".into(), &sort.into()).await.unwrap().unwrap();
-        envelope::open(ValueKind::Trial, &row.value).unwrap();
-        row.value[0]
-    };
-    let id = {
-        let store = &opened.store;
-        assert_eq!(store.level(), FormatLevel::FIRST);
-        assert!(store.run(call(), vec![put_row(NewRow::new("a", value()))]).await.unwrap().is_applied());
-        assert_eq!(form(store, "a").await, 1);
-        let content = Box::pin(futures::stream::iter([Ok(Bytes::from(vec![7; 100_000]))]));
-        let id = store.put_content(call(), Bytes::new(), content).await.unwrap();
-        store.close().await.unwrap();
-        id
-    };
+    let later = EmbeddedOptions { newest_level: FormatLevel::NEWEST.next(), ..options() };
+    let Opened { store, clock, folder } = open(options());
+    assert!(store.run(call(), vec![put_row(NewRow::new("a", "value"))]).await.unwrap().is_applied());
+    store.close().await.unwrap();
+    drop(store);
     // A later program leaves the level as it is.
-    let folder = opened.folder.path();
-    let reopened = |options: EmbeddedOptions| EmbeddedStore::open(folder, options, opened.clock.clone());
-    let later = reopened(options()).unwrap();
-    assert!(later.run(call(), vec![put_row(NewRow::new("b", value()))]).await.unwrap().is_applied());
-    assert_eq!((later.level(), form(&later, "b").await), (FormatLevel::FIRST, 1));
-    assert!(matches!(EmbeddedStore::raise_level(folder, &options()), Err(StoreError::Held { .. })));
-    later.close().await.unwrap();
-    drop(later);
-    assert!(reopened(earlier.clone()).is_ok(), "the earlier program can come back");
-
-    for number in FormatLevel::FIRST.number()..FormatLevel::NEWEST.number() {
-        let level = FormatLevel::of_number(number).unwrap();
-        assert_eq!(EmbeddedStore::raise_level(folder, &options()).unwrap(), [level, level.next()]);
-    }
-    assert_eq!(EmbeddedStore::raise_level(folder, &options()).unwrap(), [FormatLevel::NEWEST; 2]);
-    assert!(matches!(reopened(earlier.clone()), Err(StoreError::Format { .. })));
-    assert!(matches!(EmbeddedStore::level_of(folder, &earlier), Err(StoreError::Format { .. })));
-    let later = reopened(options()).unwrap();
-    assert!(later.run(call(), vec![put_row(NewRow::new("c", value()))]).await.unwrap().is_applied());
-    assert_eq!([form(&later, "a").await, form(&later, "b").await, form(&later, "c").await], [1, 1, 2]);
-    assert!(later.read_content(call(), id, 0..100_000).await.unwrap().is_some(), "a content of the first level");
-}
-
-/// Sets the format of a store back to the level before that of records.
-fn set_back(folder: &Path) {
-    std::fs::write(folder.join("format"), "penates-embedded 8\n").unwrap();
-}
-
-#[tokio::test]
-async fn a_lane_that_holds_data_is_never_made_anew_although_the_format_says_that_there_is_none() {
-    let Opened { store, clock, folder } = open(options());
-    let rows = vec![NewRow::new("", "value")];
-    let put = Step::Put { table: Table::Records, partition: "id".into(), rows };
-    assert!(store.run(call(), vec![put]).await.unwrap().is_applied());
-    store.close().await.unwrap();
-    drop(store);
     let folder = folder.path();
-    let format = std::fs::read(folder.join("format")).unwrap();
-    set_back(folder);
-    let before = files(folder);
-    match EmbeddedStore::raise_level(folder, &options()) {
-        Err(StoreError::Unreadable { location, detail }) => {
-            assert!(location.ends_with("db/records"), "{location}");
-            assert!(detail.contains("Write `penates-embedded 9` into"), "{detail}");
-        }
-        other => panic!("{other:?}"),
-    }
-    assert!(files(folder) == before, "something was changed");
-    std::fs::write(folder.join("format"), format).unwrap();
-    let store = EmbeddedStore::open(folder, options(), clock).unwrap();
-    assert!(store.get(call(), Table::Records, &"id".into(), &Bytes::new()).await.unwrap().is_some());
-}
+    let reopened = |options: &EmbeddedOptions| EmbeddedStore::open(folder, options.clone(), clock.clone());
+    let new = reopened(&later).unwrap();
+    assert_eq!(new.level(), FormatLevel::NEWEST);
+    assert!(matches!(EmbeddedStore::raise_level(folder, &later), Err(StoreError::Held { .. })));
+    new.close().await.unwrap();
+    drop(new);
+    assert!(reopened(&options()).is_ok(), "the earlier program can come back");
 
-#[tokio::test]
-async fn a_lane_that_an_interrupted_upgrade_made_is_made_anew() {
-    let Opened { store, clock, folder } = open(options());
-    store.close().await.unwrap();
-    drop(store);
-    set_back(folder.path());
-    let [before, after] = EmbeddedStore::raise_level(folder.path(), &options()).unwrap();
-    assert_eq!((before, after), (FormatLevel::ARCHIVE, FormatLevel::RECORDS));
-    let store = EmbeddedStore::open(folder.path(), options(), clock).unwrap();
-    assert!(store.get(call(), Table::Records, &"id".into(), &Bytes::new()).await.unwrap().is_none());
+    let raised = FormatLevel::NEWEST.next();
+    assert_eq!(EmbeddedStore::raise_level(folder, &options()).unwrap(), [FormatLevel::NEWEST; 2]);
+    assert_eq!(EmbeddedStore::raise_level(folder, &later).unwrap(), [FormatLevel::NEWEST, raised]);
+    assert_eq!(EmbeddedStore::raise_level(folder, &later).unwrap(), [raised; 2]);
+    assert!(matches!(reopened(&options()), Err(StoreError::Format { .. })));
+    assert!(matches!(EmbeddedStore::level_of(folder, &options()), Err(StoreError::Format { .. })));
+    let new = reopened(&later).unwrap();
+    assert_eq!(new.level(), raised);
+    assert!(new.get(call(), Table::Objects, &"p".into(), &"a".into()).await.unwrap().is_some());
 }

@@ -47,10 +47,6 @@ use crate::{ContentId, NewRow, Outcome, Removal, Scan, Step, Store, StoreError, 
 /// checked, say). They are not copied.
 pub const LOCAL_PREFIX: &[u8] = b"local/";
 
-/// The partition of [`Table::Work`] in which earlier versions kept the low-water marks of queues.
-/// Those are about one store too. Nobody reads it any more.
-const EARLIER_MARKS: &[u8] = b"low water";
-
 /// Partitions that are copied at the same time, and batches of small ones.
 const AT_ONCE: usize = 8;
 
@@ -476,8 +472,7 @@ pub fn is_state(table: Table, partition: &[u8]) -> bool {
 /// alone, is not copied.
 fn is_copied(table: Table, partition: &Bytes) -> bool {
     let is_of_copy = *partition == read_only::PARTITION || *partition == POSITION_PARTITION;
-    let is_local = partition.starts_with(LOCAL_PREFIX) || *partition == EARLIER_MARKS;
-    table != Table::Work || !(is_of_copy || is_local)
+    table != Table::Work || !(is_of_copy || partition.starts_with(LOCAL_PREFIX))
 }
 
 /// Partitions of a table in batches. Those with large rows are copied one by one.
@@ -546,17 +541,5 @@ fn decode_position(encoded: &Bytes) -> Option<Position> {
         // The walk of this table had ended.
         0 => Some((table + 1, None)),
         _ => Some((table, Some(encoded.slice(2..)))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn low_water_marks_of_earlier_versions_are_not_copied() {
-        let (marks, other) = (Bytes::from_static(EARLIER_MARKS), Bytes::from_static(b"low water too"));
-        assert!(!is_copied(Table::Work, &marks));
-        assert!(is_copied(Table::Work, &other) && is_copied(Table::Records, &marks));
     }
 }

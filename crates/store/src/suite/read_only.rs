@@ -46,8 +46,7 @@ pub async fn a_read_only_store_refuses_changes_and_says_why(subject: &mut impl S
     read_only::set(store.as_ref(), None).await.unwrap();
     store.check_home().unwrap();
     assert!(!is_refused(store.as_ref()).await);
-    // That is written, and not only the reason removed, which could come back. Earlier programs of
-    // this level read a lease that has ended.
+    // That is written, and not only the reason removed, which could come back.
     assert_eq!(read_only::reason(store.as_ref()).await.unwrap(), None);
     let said = store.get(call(), Table::Work, &read_only::PARTITION, &bytes("reason")).await.unwrap().unwrap();
     let said = envelope::open(ValueKind::ReadOnly, &said.value).unwrap();

@@ -10,7 +10,6 @@
 use std::sync::Arc;
 
 use budget::{Party, Turn};
-use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use hathi::{Seq, VolumeId};
 use heads::error::{ObjectsError, ObjectsResult};
@@ -229,7 +228,7 @@ impl Volumes {
         let (layout, level) = (request.layout, request.level);
         let has_length = on_damage == OnDamage::Break && !matches!(level, Level::Recompressed(_));
         let etag = has_length.then(|| etag(layout, level, &groups, &volumes, &missing));
-        let made = Made { layout, level, groups, volumes, errors: None };
+        let made = Made { layout, level, groups, volumes };
         let (archive, volumes, memory) = self.shared(made, &missing, etag.as_deref(), on_damage, party)?;
         let source = PlanSource::for_planning(self.clone(), archive.clone(), volumes.clone(), started, party.clone());
         let len_bytes = match archive.len(&source).await {
@@ -258,14 +257,14 @@ impl Volumes {
         let (archive, volumes, contents) = match etag.and_then(|etag| self.inner.plans.held(etag)) {
             Some(held) => held,
             None => {
-                let Made { layout, level, groups, volumes, errors } = made;
+                let Made { layout, level, groups, volumes } = made;
                 let descriptors = on_damage == OnDamage::Report;
-                let text_bytes = errors.as_ref().map_or_else(|| error_bytes(missing), Bytes::len);
+                let text_bytes = error_bytes(missing);
                 // In report mode the text is copied if more is found missing.
                 let text_bytes = if descriptors { 2 * text_bytes } else { text_bytes };
                 let bytes = contents_bytes(&groups, &volumes) + text_bytes;
                 let share = Arc::new(memory.try_reserve(party, bytes as u64)?);
-                let errors = errors.or_else(|| error_text(missing));
+                let errors = error_text(missing);
                 let archive = Arc::new(Archive { layout, level, groups, errors, descriptors });
                 let contents = (archive, volumes.into(), share);
                 match etag {
@@ -310,8 +309,6 @@ pub(super) struct Made {
     pub(super) level: Level,
     pub(super) groups: Vec<Group>,
     pub(super) volumes: Vec<PlannedVolume>,
-    /// The text of `ERROR.err`, if there is one already. Otherwise it is made.
-    pub(super) errors: Option<Bytes>,
 }
 
 /// A plan in the making.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use audit::Requester;
-use budget::{Memory, Party, Share};
+use budget::{Party, Share};
 use bytes::Bytes;
 use hathi::VolumeId;
 use heads::chores::Chore;
@@ -30,7 +30,7 @@ use super::plan::{Made, Planning};
 use super::planned::BulkPlan;
 use super::request::{BulkRequest, OnDamage};
 use super::selection_info::SelectionInfo;
-use super::stored_plan::{PlanForm, StoredVolumes};
+use super::stored_plan::{self, StoredVolumes};
 use crate::handle::Volumes;
 use crate::pins::Pinned;
 
@@ -58,10 +58,6 @@ const ATTEMPTS_MAX: u32 = 5;
 
 /// The ids that are drawn for a selection until its volumes have room for the pins of one.
 const DRAWS_MAX: u32 = 3;
-
-/// The part of the memory for large shares that the rows of a plan may take: one of so many. To
-/// read them takes twice their bytes, of the half that one party can have.
-const PLAN_ONE_OF: u64 = 4;
 
 /// How long a selection is remembered after its end.
 const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 3_600);
@@ -197,7 +193,6 @@ impl Planning<'_> {
             if too_many {
                 return Err(over_limit(owned_max));
             }
-            handle.plan_form().check(&plan, Memory::largest_share(options.memory_bytes) / PLAN_ONE_OF)?;
             if let Some(id) = handle.pin_plan(&plan, ends).await? {
                 let info = describe(id, owner, created, ends, &plan)?;
                 handle.store_selection(&info, &plan).await?;
@@ -357,8 +352,7 @@ impl Volumes {
         let put_in = |partition, rows| Step::Put { table: Table::Selections, partition, rows };
         let put = |rows| put_in(partition.clone(), rows);
         let forgotten_at = Some(self.forgotten_at(info));
-        let form = self.plan_form();
-        let encoded = form.encode(plan)?;
+        let encoded = stored_plan::encode(plan)?;
         let chunks: Vec<&[u8]> = encoded.chunks(CHUNK_BYTES).collect();
         let chunk_count = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
         let stored = StoredInfo {
@@ -372,7 +366,7 @@ impl Volumes {
         for (chunks, first) in chunks.chunks(CHUNKS_AT_ONCE).zip((0..).step_by(CHUNKS_AT_ONCE)) {
             let chunk = |(chunk, number): (&&[u8], u32)| NewRow {
                 expires_at: forgotten_at,
-                ..NewRow::new(chunk_key(number), form.seal(chunk))
+                ..NewRow::new(chunk_key(number), stored_plan::seal_chunk(chunk))
             };
             let rows = chunks.iter().zip(first..).map(chunk).collect();
             self.heads
@@ -387,11 +381,6 @@ impl Volumes {
         };
         let own = Step::Put { table: Table::Selections, partition: owner_partition(&info.owner), rows: vec![owned] };
         self.heads.put_acknowledged(Class::Description, vec![own, put(vec![complete])]).await
-    }
-
-    /// The form in which plans are stored now.
-    fn plan_form(&self) -> PlanForm {
-        PlanForm::at(self.heads.store().level())
     }
 
     /// When all rows of a selection have expired.
@@ -453,7 +442,6 @@ impl Volumes {
         rows.resize(rows_bytes(stored))?;
         let mut encoded = Vec::with_capacity(stored.chunks as usize * CHUNK_BYTES);
         let mut read = 0;
-        let mut form = None;
         for partition in chunk_partitions(&stored.info.id, stored.chunks) {
             let mut scan = Some(Scan::prefix(row::CHUNK, SCAN_BYTES));
             while let Some(range) = scan {
@@ -463,21 +451,18 @@ impl Volumes {
                     if row.sort != chunk_key(read) {
                         return Ok(None);
                     }
-                    let (of_chunk, chunk) = PlanForm::open(&row.value)?;
-                    if *form.get_or_insert(of_chunk) != of_chunk {
-                        let detail = "chunks of a selection are of different versions";
-                        return Err(ObjectsError::corrupt(Table::Selections, detail));
-                    }
-                    encoded.extend_from_slice(&chunk);
+                    encoded.extend_from_slice(&stored_plan::open_chunk(&row.value)?);
                     read += 1;
                 }
                 scan = range.resumed(page.next);
             }
         }
-        let Some(form) = form.filter(|_| read == stored.chunks) else { return Ok(None) };
+        if read != stored.chunks {
+            return Ok(None);
+        }
         // What is made of them takes about as much, and is held beside them.
         rows.resize(2 * encoded.len() as u64)?;
-        form.decode(&encoded).map(Some)
+        stored_plan::decode(&encoded).map(Some)
     }
 
     /// The error for a missing chunk. Between two data centers of which one is the heads' home, the
@@ -534,7 +519,7 @@ impl Volumes {
                 let call = self.heads.call(Class::Description);
                 let page = self.heads.store().scan(call, Table::Selections, &partition, range.clone()).await?;
                 for row in &page.rows {
-                    let (_, chunk) = PlanForm::open(&row.value)?;
+                    let chunk = stored_plan::open_chunk(&row.value)?;
                     self.unpin(&volumes.take(&chunk)?, id).await?;
                 }
                 scan = range.resumed(page.next);

@@ -1,135 +1,55 @@
-//! The stored forms of the plans of selections.
-//!
-//! The chunks of a plan have the version of its form. Version 1 names the volume of each missing
-//! page and has the text of `ERROR.err`, which names it again. Version 2 names it once for all its
-//! missing pages, and the text is made of that: it takes no more than the list that was requested.
-//! Both begin with the same fields.
+//! The stored form of the plans of selections, which is cut into chunks. A volume is named once for
+//! all its missing pages, and the text of `ERROR.err` is made of that: a plan takes no more than the
+//! list that was requested.
 
 use bytes::Bytes;
 use hathi::VolumeId;
 use heads::error::{ObjectsError, ObjectsResult};
 use pack::{Group, GroupPages, Layout, Level, Member, PageMember, Sums};
 use serde::{Deserialize, Serialize};
-use store::{FormatLevel, StoreError, Table, ValueKind, envelope};
+use store::{Table, ValueKind, envelope};
 
-use super::errors::{Missing, MissingPart, MissingReason, by_volume, error_bytes};
+use super::errors::{Missing, MissingPart, MissingReason, by_volume};
 use super::plan::Made;
 use super::planned::{BulkPlan, PlannedVolume};
 
-/// Bytes of a missing thing of version 1, besides the id of its volume and its line of the text.
-const FLAT_BYTES: usize = 9;
-
-/// A form of stored plans.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PlanForm {
-    /// Version 1.
-    Flat,
-    /// Version 2, from [`FormatLevel::GROUPED_PLANS`] on.
-    Grouped,
+/// Seals a chunk of a plan.
+pub(super) fn seal_chunk(chunk: &[u8]) -> Bytes {
+    envelope::seal(ValueKind::PlanChunk, chunk)
 }
 
-impl PlanForm {
-    /// The form that a store at `level` may hold.
-    pub(super) fn at(level: FormatLevel) -> Self {
-        if level >= FormatLevel::GROUPED_PLANS { Self::Grouped } else { Self::Flat }
-    }
-
-    /// Seals a chunk of a plan of this form.
-    pub(super) fn seal(self, chunk: &[u8]) -> Bytes {
-        let version = match self {
-            Self::Flat => 1,
-            Self::Grouped => 2,
-        };
-        envelope::seal_version(ValueKind::PlanChunk, version, chunk)
-    }
-
-    /// Opens a chunk of a plan of any form.
-    pub(super) fn open(value: &Bytes) -> ObjectsResult<(Self, Bytes)> {
-        let opened = envelope::open_version(ValueKind::PlanChunk, value).map_err(|error| corrupt(&error))?;
-        match opened.version {
-            1 => Ok((Self::Flat, opened.payload)),
-            2 => Ok((Self::Grouped, opened.payload)),
-            version => Err(corrupt(&format!("version {version} of a chunk of a plan is not known"))),
-        }
-    }
-
-    /// Refuses a plan that would take more than `bytes_max` in this form. What is missing is
-    /// counted: only of that a short request makes much.
-    pub(super) fn check(self, plan: &BulkPlan, bytes_max: u64) -> ObjectsResult<()> {
-        let bytes = match self {
-            Self::Grouped => 0,
-            Self::Flat => {
-                let ids: usize = plan.missing.iter().map(|missing| missing.volume.as_str().len() + FLAT_BYTES).sum();
-                (ids + error_bytes(&plan.missing)) as u64
-            }
-        };
-        if bytes > bytes_max {
-            let what = "bytes of what is missing of a selection (before level 7)";
-            return Err(StoreError::Limit { what, actual: bytes, max: bytes_max }.into());
-        }
-        Ok(())
-    }
-
-    /// Encodes a plan for storage.
-    pub(super) fn encode(self, plan: &BulkPlan) -> ObjectsResult<Vec<u8>> {
-        let archive = &plan.archive;
-        // Encoded values that follow each other are the encoded struct of them.
-        let mut encoded = put(Vec::new(), &(archive.layout, archive.level, archive.groups.len()))?;
-        for group in &archive.groups {
-            encoded = put(encoded, &StoredGroup::from(group))?;
-        }
-        encoded = put(encoded, &plan.volumes[..])?;
-        match self {
-            Self::Flat => {
-                encoded = put(encoded, &plan.missing.len())?;
-                for missing in &plan.missing {
-                    encoded = put(encoded, &flat(missing))?;
-                }
-                put(encoded, &archive.errors)
-            }
-            Self::Grouped => {
-                encoded = put(encoded, &by_volume(&plan.missing).count())?;
-                for some in by_volume(&plan.missing) {
-                    encoded = put(encoded, &OfVolume::from(some))?;
-                }
-                Ok(encoded)
-            }
-        }
-    }
-
-    /// Decodes a stored plan: what its contents are made of, and what is missing.
-    pub(super) fn decode(self, encoded: &[u8]) -> ObjectsResult<(Made, Vec<Missing>)> {
-        let (layout, level, groups, volumes, missing, errors) = match self {
-            Self::Flat => {
-                let Flat { layout, level, groups, volumes, mut missing, errors } = decoded(encoded)?;
-                share_ids(&mut missing);
-                (layout, level, groups, volumes, missing, errors)
-            }
-            Self::Grouped => {
-                let Grouped { layout, level, groups, volumes, missing } = decoded(encoded)?;
-                (layout, level, groups, volumes, missing.into_iter().flat_map(OfVolume::each).collect(), None)
-            }
-        };
-        let groups = groups.into_iter().map(Group::from).collect();
-        Ok((Made { layout, level, groups, volumes, errors }, missing))
-    }
+/// Opens a chunk of a plan.
+pub(super) fn open_chunk(value: &Bytes) -> ObjectsResult<Bytes> {
+    envelope::open(ValueKind::PlanChunk, value).map_err(|error| corrupt(&error))
 }
 
-/// A plan of version 1. It has everything that determines the bytes of the archive, including the
-/// exact text of `ERROR.err`.
+/// Encodes a plan for storage.
+pub(super) fn encode(plan: &BulkPlan) -> ObjectsResult<Vec<u8>> {
+    let archive = &plan.archive;
+    // Encoded values that follow each other are the encoded struct of them.
+    let mut encoded = put(Vec::new(), &(archive.layout, archive.level, archive.groups.len()))?;
+    for group in &archive.groups {
+        encoded = put(encoded, &StoredGroup::from(group))?;
+    }
+    encoded = put(encoded, &plan.volumes[..])?;
+    encoded = put(encoded, &by_volume(&plan.missing).count())?;
+    for some in by_volume(&plan.missing) {
+        encoded = put(encoded, &OfVolume::from(some))?;
+    }
+    Ok(encoded)
+}
+
+/// Decodes a stored plan: what its contents are made of, and what is missing.
+pub(super) fn decode(encoded: &[u8]) -> ObjectsResult<(Made, Vec<Missing>)> {
+    let StoredPlan { layout, level, groups, volumes, missing } =
+        store::stored::decode(encoded).map_err(|error| corrupt(&error))?;
+    let groups = groups.into_iter().map(Group::from).collect();
+    Ok((Made { layout, level, groups, volumes }, missing.into_iter().flat_map(OfVolume::each).collect()))
+}
+
+/// A plan. The text of `ERROR.err` is that of `missing`.
 #[derive(Deserialize)]
-struct Flat {
-    layout: Layout,
-    level: Level,
-    groups: Vec<StoredGroup>,
-    volumes: Vec<PlannedVolume>,
-    missing: Vec<Missing>,
-    errors: Option<Bytes>,
-}
-
-/// A plan of version 2. The text of `ERROR.err` is that of `missing`.
-#[derive(Deserialize)]
-struct Grouped {
+struct StoredPlan {
     layout: Layout,
     level: Level,
     groups: Vec<StoredGroup>,
@@ -177,22 +97,8 @@ fn put<T: Serialize + ?Sized>(encoded: Vec<u8>, value: &T) -> ObjectsResult<Vec<
     postcard::to_extend(value, encoded).map_err(|error| ObjectsError::Internal(format!("encoding a plan: {error}")))
 }
 
-fn decoded<T: serde::de::DeserializeOwned>(encoded: &[u8]) -> ObjectsResult<T> {
-    store::stored::decode(encoded).map_err(|error| corrupt(&error))
-}
-
 fn corrupt(detail: &dyn std::fmt::Display) -> ObjectsError {
     ObjectsError::corrupt(Table::Selections, &detail.to_string())
-}
-
-/// Lets missing things of one volume that follow each other share its id, as they do in a plan that
-/// was just made.
-fn share_ids(missing: &mut [Missing]) {
-    for at in 1..missing.len() {
-        if missing[at].volume == missing[at - 1].volume {
-            missing[at].volume = missing[at - 1].volume.clone();
-        }
-    }
 }
 
 /// Reads the volumes that a stored plan names while its bytes arrive. Holds no more of them than
@@ -242,16 +148,6 @@ fn next<T: serde::de::DeserializeOwned>(bytes: &mut &[u8]) -> ObjectsResult<Opti
         Err(postcard::Error::DeserializeUnexpectedEnd) => Ok(None),
         Err(error) => Err(corrupt(&error)),
     }
-}
-
-/// What is missing, with a reason that every version of Penates can read. The text has the exact
-/// one.
-fn flat(missing: &Missing) -> Missing {
-    let reason = match missing.reason {
-        MissingReason::NotKept => MissingReason::Absent,
-        reason @ (MissingReason::Absent | MissingReason::Damaged | MissingReason::Unavailable) => reason,
-    };
-    Missing { reason, ..missing.clone() }
 }
 
 impl From<StoredGroup> for Group {
@@ -333,58 +229,37 @@ mod tests {
         plan(groups, volumes, vec![page(300), page(1), not_kept])
     }
 
-    /// The bytes of `small` in both forms: layout, level and groups, then volumes.
-    const GROUPS: &str = "01000203742e610001020304050003742e6201010601020300";
-    const VOLUMES: &str = "02\
-        0101010101010101010101010101010101010101010101010101010101010101070800\
-        0202020202020202020202020202020202020202020202020202020202020202070801090708";
-
     #[test]
-    fn the_bytes_of_both_forms_never_change() {
-        let plan = small();
-        let text = plan.archive.errors.clone().unwrap();
-        let text_len = [0x80 | (text.len() & 0x7f) as u8, (text.len() >> 7) as u8];
-        let missing = "0303742e6301ac020003742e6301010003742e640000";
-        let flat = format!("{GROUPS}{VOLUMES}{missing}01{}{}", hex::encode(text_len), hex::encode(&text));
-        assert_eq!(hex::encode(PlanForm::Flat.encode(&plan).unwrap()), flat);
+    fn the_stored_bytes_do_not_change_and_are_read_back() {
+        let (plan, groups) = (small(), "01000203742e610001020304050003742e6201010601020300");
+        let volumes = "02\
+            0101010101010101010101010101010101010101010101010101010101010101070800\
+            0202020202020202020202020202020202020202020202020202020202020202070801090708";
         let missing = "0203742e630201ac020001010003742e64010003";
-        assert_eq!(hex::encode(PlanForm::Grouped.encode(&plan).unwrap()), format!("{GROUPS}{VOLUMES}{missing}"));
-    }
-
-    #[test]
-    fn both_forms_read_back() {
-        let plan = small();
-        for form in [PlanForm::Flat, PlanForm::Grouped] {
-            let (made, missing) = form.decode(&form.encode(&plan).unwrap()).unwrap();
-            assert_eq!((made.layout, made.level), (plan.archive.layout, plan.archive.level));
-            assert_eq!((&made.groups, &made.volumes[..]), (&plan.archive.groups, &plan.volumes[..]));
-            assert_eq!(made.errors.or_else(|| error_text(&missing)), plan.archive.errors, "{form:?}");
-            assert_eq!(missing.len(), plan.missing.len());
-        }
-        let (_, missing) = PlanForm::Grouped.decode(&PlanForm::Grouped.encode(&plan).unwrap()).unwrap();
+        let encoded = encode(&plan).unwrap();
+        assert_eq!(hex::encode(&encoded), format!("{groups}{volumes}{missing}"));
+        let (made, missing) = decode(&encoded).unwrap();
+        assert_eq!((made.layout, made.level), (plan.archive.layout, plan.archive.level));
+        assert_eq!((&made.groups, &made.volumes[..]), (&plan.archive.groups, &plan.volumes[..]));
+        assert_eq!(error_text(&missing), plan.archive.errors);
         assert_eq!(missing, plan.missing);
-    }
-
-    #[test]
-    fn a_chunk_says_of_which_form_its_plan_is() {
-        for form in [PlanForm::Flat, PlanForm::Grouped] {
-            assert_eq!(PlanForm::open(&form.seal(b"chunk")).unwrap(), (form, Bytes::from_static(b"chunk")));
+        for len in 0..encoded.len() {
+            assert!(decode(&encoded[..len]).is_err(), "it is read from {len} bytes");
         }
-        assert!(PlanForm::open(&envelope::seal_version(ValueKind::PlanChunk, 3, b"chunk")).unwrap_err().is_damage());
-        assert_eq!(PlanForm::at(FormatLevel::NEWEST), PlanForm::Grouped);
-        assert_eq!(PlanForm::at(FormatLevel::SCOPES), PlanForm::Flat);
     }
 
     #[test]
-    fn missing_pages_of_a_long_id_take_a_few_bytes_each_or_are_refused() {
+    fn a_chunk_of_another_version_is_refused() {
+        assert_eq!(open_chunk(&seal_chunk(b"chunk")).unwrap(), Bytes::from_static(b"chunk"));
+        assert!(open_chunk(&envelope::seal_version(ValueKind::PlanChunk, 2, b"chunk")).unwrap_err().is_damage());
+    }
+
+    #[test]
+    fn missing_pages_of_a_long_id_take_a_few_bytes_each() {
         let long = id(&format!("x.{}", "y".repeat(998)));
         let page = |seq| Missing::page(long.clone(), Seq::new(seq).unwrap(), MissingReason::Absent);
         let plan = plan(vec![], vec![], (1..=10_000).map(page).collect());
-        assert!(PlanForm::Grouped.encode(&plan).unwrap().len() < 1_100 + 10_000 * 5);
-        let flat_bytes = PlanForm::Flat.encode(&plan).unwrap().len() as u64;
-        let refused = |form: PlanForm, bytes_max| form.check(&plan, bytes_max).is_err();
-        assert!(refused(PlanForm::Flat, flat_bytes - 1) && !refused(PlanForm::Flat, flat_bytes + 100_000));
-        assert!(!refused(PlanForm::Grouped, 0));
+        assert!(encode(&plan).unwrap().len() < 1_100 + 10_000 * 5);
     }
 
     #[test]
@@ -393,16 +268,14 @@ mod tests {
         let pages = GroupPages::All { sums: Sums::default(), crc32: 7 };
         let groups = names.iter().map(|name| group(name, pages.clone())).collect();
         let plan = plan(groups, vec![], vec![Missing::volume(id("t.absent"), MissingReason::Absent)]);
-        for form in [PlanForm::Flat, PlanForm::Grouped] {
-            let encoded = form.encode(&plan).unwrap();
-            for piece_bytes in [1, 7, 64, encoded.len()] {
-                let (mut volumes, mut read) = (StoredVolumes::default(), Vec::new());
-                for piece in encoded.chunks(piece_bytes) {
-                    read.extend(volumes.take(piece).unwrap());
-                }
-                assert!(volumes.are_all_read());
-                assert_eq!(read.iter().map(VolumeId::as_str).collect::<Vec<_>>(), names, "pieces of {piece_bytes}");
+        let encoded = encode(&plan).unwrap();
+        for piece_bytes in [1, 7, 64, encoded.len()] {
+            let (mut volumes, mut read) = (StoredVolumes::default(), Vec::new());
+            for piece in encoded.chunks(piece_bytes) {
+                read.extend(volumes.take(piece).unwrap());
             }
+            assert!(volumes.are_all_read());
+            assert_eq!(read.iter().map(VolumeId::as_str).collect::<Vec<_>>(), names, "pieces of {piece_bytes}");
         }
     }
 }

@@ -9,7 +9,7 @@ use heads::announce::{LISTED_BUCKETS, feed_bucket_of};
 use heads::queue::BUCKET;
 use heads::{LibraryOptions, RevisionId, keys};
 use library::Library;
-use store::{Class, Clock, Expect, FormatLevel, Guard, ManualClock, NewRow, Step, Store, Table, ValueKind, envelope};
+use store::{Class, Clock, Expect, Guard, ManualClock, NewRow, Step, Store, Table, ValueKind, envelope};
 
 use super::tree::{beyond_the_horizon, create, delete, events, reported, update};
 use crate::support::memory::Fault;
@@ -201,38 +201,6 @@ async fn nothing_is_announced_if_the_feed_is_off() {
     beyond_the_horizon(&on, &faulty.clock);
     let read = events(&on, 10).await;
     assert_eq!(reported(&read), [(Change::Created, ObjectKind::RdfSource, "/b".to_owned())]);
-}
-
-#[tokio::test]
-async fn a_store_below_level_3_works_without_the_feed_until_it_is_upgraded() {
-    use store_embedded::{EmbeddedOptions, EmbeddedStore};
-    let folder = tempfile::tempdir().unwrap();
-    let clock = std::sync::Arc::new(ManualClock::new(crate::support::START));
-    let now = EmbeddedOptions { headroom_bytes: 0, ..EmbeddedOptions::default() };
-    let earlier = EmbeddedOptions { newest_level: FormatLevel::KINDS, ..now.clone() };
-    let made = EmbeddedStore::open(folder.path(), earlier, clock.clone()).unwrap();
-    made.close().await.unwrap();
-    drop(made);
-    let opened = async || {
-        let store = EmbeddedStore::open(folder.path(), now.clone(), clock.clone()).unwrap();
-        Library::open(store, clock.clone(), LibraryOptions::default()).await.unwrap()
-    };
-    let library = opened().await;
-    create(&library, "a", "one").await.unwrap();
-    update(&library, "a", "two").await.unwrap();
-    let refused = library.feed.after(Cursor::BEGINNING, 1).await.unwrap_err();
-    assert!(refused.to_string().contains("run `penates upgrade`"), "{refused}");
-    assert_eq!(library.feed.drop_old().await.unwrap(), 0);
-    library.store().close().await.unwrap();
-    drop(library);
-    EmbeddedStore::raise_level(folder.path(), &now).unwrap();
-    let library = opened().await;
-    delete(&library, "a").await.unwrap();
-    assert_eq!(
-        reported(&events(&library, 10).await),
-        [(Change::Deleted, ObjectKind::RdfSource, "/a".to_owned())],
-        "it begins with the upgrade"
-    );
 }
 
 #[tokio::test]

@@ -75,11 +75,9 @@ pub(super) struct Top {
     /// Number of records that cannot be read.
     damaged: u64,
     volumes: Vec<(String, u64)>,
-    /// By how much the number of a volume may be too low. An earlier server counts exactly.
-    #[serde(default)]
+    /// By how much the number of a volume may be too low.
     volumes_margin: u64,
     requesters: Vec<(String, u64)>,
-    #[serde(default)]
     requesters_margin: u64,
 }
 

@@ -92,6 +92,7 @@ fn is_archive(path: &Path) -> bool {
 fn failed(error: BackupError) -> anyhow::Error {
     match error {
         BackupError::NoBackups(what) | BackupError::Occupied(what) => CliError::Usage(what).into(),
+        BackupError::Unreleased(_) => CliError::Usage(error.to_string()).into(),
         error @ BackupError::OtherStore { .. } => CliError::Usage(error.to_string()).into(),
         BackupError::Busy(what) => CliError::Unreachable(what).into(),
         error => error.into(),

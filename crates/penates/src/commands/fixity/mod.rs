@@ -114,8 +114,6 @@ struct Pass {
     ended: Option<String>,
     volumes: u64,
     resources: u64,
-    /// An earlier server reads none.
-    #[serde(default)]
     records: u64,
     size_bytes: u64,
     damaged: u64,

@@ -274,8 +274,6 @@ fn is_deletion(version: &Version) -> bool {
 async fn keeps_versions(client: &Client) -> Result<bool, ClientError> {
     match client.get("/volumes/?deleted=true", "application/x-ndjson").await {
         Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => Ok(false),
-        // An older server has no such list.
-        Err(error) if error.status() == Some(StatusCode::BAD_REQUEST) => Ok(true),
         listed => listed.map(|_| true),
     }
 }

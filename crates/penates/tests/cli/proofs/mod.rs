@@ -1,11 +1,10 @@
 //! Proofs that `cargo xtask proofs` runs: with real servers on clusters of several Cassandra nodes,
 //! which die meanwhile, with a change feed that waits for a minute, and with programs that take
-//! minutes to build: a validator, the packager of Debian packages, an earlier Penates.
+//! minutes to build: a validator, the packager of Debian packages.
 
 mod fedora;
 mod following;
 mod mix;
-mod older;
 mod package;
 mod requests;
 mod restored;

@@ -505,7 +505,7 @@ fn a_newcomer_installs_serves_behind_tls_watches_backs_up_loses_the_disk_restore
         wait_until(|| is_up(prometheus));
     }
 
-    // The store of an earlier version is upgraded.
+    // The store that another program wrote is upgraded.
     machine.stop();
     let data = machine.path("var/lib/penates/data");
     for folder in [&data, &machine.path("mnt/backups")] {
@@ -518,7 +518,7 @@ fn a_newcomer_installs_serves_behind_tls_watches_backs_up_loses_the_disk_restore
     machine.start();
     let before = machine.ask(&archive, &[]).unwrap();
     let printed = machine.follow("Upgrading", true);
-    assert!(printed.contains("raised from level"), "{printed}");
+    assert!(printed.contains("level 1; this program knows level 1"), "{printed}");
     assert!(machine.ask(&archive, &[]).unwrap() == before, "another archive came");
     machine.stop();
     machine.has_left_out_nothing();
