@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_read_as_it_is_written() {
-        let newest = FormatLevel::KINDS;
+        let newest = FormatLevel::NEWEST;
         let server = server_of(&lease_value(newest, UnixMillis(7), "a b:1")).unwrap();
         assert_eq!(server, Server { name: "a b:1".to_owned(), newest, lease_until: UnixMillis(7) });
         assert_eq!(server_of("2 x a"), None);
@@ -154,7 +154,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn calls_that_wait_for_a_renewal_end_by_their_deadlines() {
-        let (lease, began) = (Lease::new(FormatLevel::KINDS), Instant::now());
+        let (lease, began) = (Lease::new(FormatLevel::NEWEST), Instant::now());
         let deadline = Deadline::within(Duration::from_secs(2));
         let calls = (0..12).map(|_| lease.hold(deadline, || UnixMillis(0), std::future::pending()));
         for call in futures::future::join_all(calls).await {
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_renewal_does_not_count_over_the_withdrawal_of_a_store_that_is_closed() {
         let times = WriteTimes::new(Arc::new(ManualClock::new(UnixMillis(1_000))));
-        let lease = Lease::new(FormatLevel::KINDS);
+        let lease = Lease::new(FormatLevel::NEWEST);
         let under_way = lease.renewed_at(&times).unwrap();
         lease.end();
         let withdrawn = times.next();
