@@ -1,6 +1,6 @@
 //! Bounds of partitions: the largest size of each kind, computed from the rules of keys and values.
 //! Cassandra should not have to read a partition of more than [`PARTITION_BYTES_MAX`].
-//! `docs/scale.md` has the numbers. `docs/limits.md` says of those that grow when that matters.
+//! `docs/scale.md` has the numbers, and says which of them grow.
 //!
 //! Every new kind of row needs a rule here: a test checks all rows that a library stores, and
 //! reports rows without one. Another one checks all tables of a keyspace, that of the chunks of

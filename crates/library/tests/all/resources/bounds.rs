@@ -57,7 +57,7 @@ fn every_partition_is_bounded_by_its_rule_or_by_something_of_which_there_can_be_
         }
     }
     let of_these = [Partition::Backlinks, Partition::PastIndex, Partition::Feed];
-    assert_eq!(growing, of_these, "docs/limits.md says of each when that matters");
+    assert_eq!(growing, of_these, "docs/scale.md names those that grow");
     let links = Partition::Backlinks.largest(&LibraryOptions::default()).fits().unwrap();
     assert!(links > 100_000_000, "{links} links to one resource");
 }
