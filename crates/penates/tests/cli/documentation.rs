@@ -26,7 +26,7 @@ const OF_SETTINGS: [&str; 6] = [
 ];
 
 /// Names of files that look like settings, and a placeholder.
-const NO_SETTINGS: [&str; 5] = ["records.hot", "records.time", "cassandra.yaml", "cassandra.rs", "cassandra.key"];
+const NO_SETTINGS: [&str; 4] = ["records.hot", "records.time", "cassandra.yaml", "cassandra.key"];
 
 /// Files that documented configurations name, in `/etc/penates`.
 const SECRETS: [(&str, &str); 4] = [
