@@ -64,12 +64,8 @@ const OF_COMMANDS: [(&str, Said); 27] = [
         Nothing("they change nothing"),
     ),
     (
-        "cluster down, cluster kill, cluster pause, cluster resume, cluster start, cluster status, cluster stop, \
-         cluster up, cluster warm, completions, config, lab apply, lab archive, lab plan, lab recommend, lab report, \
-         lab resume, lab run, man, plan, records plan, testbed cassandra, testbed file, testbed find, testbed jolokia, \
-         testbed list, testbed monitor, testbed null, testbed plans, testbed publish, testbed run, testbed serve, \
-         testbed study, testbed worker",
-        Nothing("they are about no store"),
+        "completions, config, man, plan, records plan, warm",
+        Nothing("they are about no store, or about the caches of its nodes"),
     ),
 ];
 

@@ -127,17 +127,17 @@ fn a_node_reads_the_records_that_it_will_be_asked_for() {
     for number in 0..7 {
         keyspace.run(&["records", "set", &format!("user:{number}"), "city=Ulm"]).ends_with(0);
     }
-    let warmed = keyspace.run(&["cluster", "warm", "--json"]).ends_with(0).json_lines();
+    let warmed = keyspace.run(&["warm", "--json"]).ends_with(0).json_lines();
     let [node] = &warmed[..] else { panic!("{warmed:?}") };
     assert_eq!((&node["rows"], &node["complete"]), (&json!(7), &json!(true)), "{node}");
     let address = node["node"].as_str().unwrap().split(':').next().unwrap();
-    let there = keyspace.run(&["cluster", "warm", "--node", address, "--table", "objects"]).ends_with(0);
+    let there = keyspace.run(&["warm", "--node", address, "--table", "objects"]).ends_with(0);
     assert!(there.text().contains(address) && there.text().contains("all was read"), "{}", there.text());
-    let slow = keyspace.run(&["cluster", "warm", "--rate", "400B", "--json"]).ends_with(0).json();
+    let slow = keyspace.run(&["warm", "--rate", "400B", "--json"]).ends_with(0).json();
     let expected = node["bytes"].as_f64().unwrap() / 400.0;
     assert!(expected > 0.3 && slow["seconds"].as_f64().unwrap() >= expected, "{node} {slow}");
     // At this rate it would take minutes.
-    let hurried = keyspace.run(&["cluster", "warm", "--rate", "1B", "--longest", "10ms"]).ends_with(0);
+    let hurried = keyspace.run(&["warm", "--rate", "1B", "--longest", "10ms"]).ends_with(0);
     assert!(hurried.text().contains("the time was over"), "{}", hurried.text());
 }
 
@@ -155,11 +155,11 @@ fn one_copy_is_not_compared_with_itself() {
 #[test]
 fn warming_refuses_a_node_a_table_and_a_store_that_are_not_there() {
     let Some(keyspace) = Keyspace::shared() else { return };
-    let refused = keyspace.run(&["cluster", "warm", "--node", "192.0.2.1"]).ends_with(2);
+    let refused = keyspace.run(&["warm", "--node", "192.0.2.1"]).ends_with(2);
     assert!(refused.stderr.contains("192.0.2.1 is no node of the data center `dc1`"), "{}", refused.stderr);
-    let refused = keyspace.run(&["cluster", "warm", "--table", "tables"]).ends_with(2);
+    let refused = keyspace.run(&["warm", "--table", "tables"]).ends_with(2);
     assert!(refused.stderr.contains("records"), "{}", refused.stderr);
-    let folder = TestStore::vacant().run(&["cluster", "warm"]).ends_with(2);
+    let folder = TestStore::vacant().run(&["warm"]).ends_with(2);
     assert!(folder.stderr.contains("is a folder"), "{}", folder.stderr);
 }
 

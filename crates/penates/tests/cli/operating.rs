@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use rustix::fs::OFlags;
 use store_cassandra::testing::not_run;
 
 use crate::harness::*;
@@ -592,7 +593,14 @@ fn a_request_to_end_while_the_store_is_opened_ends_the_server() {
     assert!(Command::new("mkfifo").arg(store.path().join("format")).status().unwrap().success());
     let mut serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
     let mut child = serve.stderr(Stdio::null()).spawn().unwrap();
-    wait_until(|| store.path().join("lock").exists());
+    // It can be opened for writing once the server waits.
+    let mut format = fs::OpenOptions::new();
+    format.write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let mut held = None;
+    wait_until(|| {
+        held = format.open(store.path().join("format")).ok();
+        held.is_some()
+    });
     signal(&child, "TERM");
     wait_until(|| child.try_wait().unwrap().is_some());
     assert_eq!(child.wait().unwrap().code(), Some(0), "the signal killed it");

@@ -98,12 +98,12 @@ fn a_missing_server_has_its_own_exit_code() {
 fn a_newer_format_is_refused_and_not_changed() {
     let store = TestStore::with(&[SMALL]);
     let format = store.path().join("format");
-    fs::write(&format, "penates-embedded 999\n").unwrap();
+    fs::write(&format, "penates-folder 999\n").unwrap();
     for command in [&["ls"][..], &["import", samples().to_str().unwrap()], &["serve"]] {
         let ran = store.run(command).ends_with(3);
-        assert!(ran.stderr.contains("penates-embedded 999"), "{command:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("penates-folder 999"), "{command:?}: {}", ran.stderr);
     }
-    assert_eq!(fs::read_to_string(format).unwrap(), "penates-embedded 999\n");
+    assert_eq!(fs::read_to_string(format).unwrap(), "penates-folder 999\n");
 }
 
 #[test]
