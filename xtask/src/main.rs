@@ -7,6 +7,7 @@ mod failures;
 mod fixture;
 mod fuzz;
 mod licenses;
+mod package;
 mod proofs;
 mod results;
 mod simulate;
@@ -45,6 +46,9 @@ enum Chore {
     Advisories,
     /// Run each fuzz target for a while
     Fuzz(fuzz::Options),
+    /// Build the program for older systems, and make its packages and their sums in target/packages: a
+    /// tarball, the Debian package, the image of a container, and a wheel of Python
+    Package,
     /// Make stores of both engines that every later program must read (`fixture NAME`)
     Fixture(fixture::Options),
     /// Write the tables of docs/configuration.md and packaging/penates.toml from the settings in the
@@ -63,6 +67,7 @@ fn main() -> Result<()> {
         Chore::Licenses => licenses::check(),
         Chore::Advisories => advisories::check(),
         Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Package => package::make(),
         Chore::Fixture(options) => fixture::make(&options),
         Chore::Configuration => configuration::write(),
         Chore::Results => results::write(),

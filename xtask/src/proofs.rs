@@ -1,6 +1,6 @@
 //! Tests that take minutes, because they kill nodes of clusters and wait for them to return, or build
-//! other programs: a validator, the packager of Debian packages. They are marked as ignored, so the
-//! usual run of all tests skips them.
+//! other programs: a validator, the packages. They are marked as ignored, so the usual run of all tests
+//! skips them.
 
 use std::time::{Duration, Instant};
 

@@ -129,7 +129,7 @@ pub const TOOLS: [Tool; 21] = [
 ];
 
 /// Those that only proofs need.
-const OF_PROOFS: [Tool; 4] = [
+const OF_PROOFS: [Tool; 5] = [
     Tool {
         program: "go",
         probe: Probe::Runs(&["version"]),
@@ -138,6 +138,12 @@ const OF_PROOFS: [Tool; 4] = [
     },
     Tool { program: "man", probe: Probe::Runs(&["--version"]), package: "man-db", tests: "manuals of the package" },
     Tool { program: "lintian", probe: Probe::Runs(&["--version"]), package: "lintian", tests: "the Debian package" },
+    Tool {
+        program: "mmdebstrap",
+        probe: Probe::Runs(&["--version"]),
+        package: "mmdebstrap",
+        tests: "the Debian package in a Debian of its own",
+    },
     Tool {
         program: "pg_isready",
         probe: Probe::Runs(&["--version"]),

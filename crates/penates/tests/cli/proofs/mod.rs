@@ -1,6 +1,6 @@
 //! Proofs that `cargo xtask proofs` runs: with real servers on clusters of several Cassandra nodes,
 //! which die meanwhile, with a change feed that waits for a minute, and with programs that take
-//! minutes to build: a validator, the packager of Debian packages.
+//! minutes to build: a validator, the packages.
 
 mod fedora;
 mod following;

@@ -1,26 +1,30 @@
-//! The Debian package: made by cargo-deb of this program, and installed into a root of its own by
-//! dpkg, upgraded and removed.
+//! The packages of `cargo xtask package`, each installed where nothing of it was before: it runs the
+//! demo there. The Debian package is also upgraded and removed.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Instant;
 
-use super::cargo_installed;
+use crate::container::Podman;
 use crate::harness::*;
 
 /// What lintian finds wrong with a package that Debian itself does not distribute: it has the whole
-/// licence, no changelog of Debian, no address of somebody, and here a program with symbols.
-const OF_THE_ARCHIVE: [&str; 5] = [
+/// licence, no changelog of Debian, and no address of somebody.
+const OF_THE_ARCHIVE: [&str; 4] = [
     "copyright-file-contains-full-apache-2-license",
     "copyright-not-using-common-license-for-apache2",
     "malformed-contact",
     "no-changelog",
-    "unstripped-binary-or-object",
 ];
 
-/// The version of cargo-deb.
-const CARGO_DEB: &str = "3.6.4";
+/// The Debian of the oldest libraries that its mirrors always have.
+const DEBIAN: &str = "oldstable";
+
+/// The command that every package must be able to run.
+const DEMO: [&str; 5] = ["demo", "--listen", "127.0.0.1:0", "--records-listen", "off"];
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -42,30 +46,35 @@ fn command(program: &str, args: &[&str]) -> Command {
     command
 }
 
-/// Makes the package in a folder, as the guide does, but of this program.
-fn make(folder: &Path) -> PathBuf {
-    let mut prepare = Command::new(workspace().join("packaging/prepare"));
-    done(prepare.arg(env!("CARGO_BIN_EXE_penates")).current_dir(workspace()));
-    let cargo_deb = cargo_installed("cargo-deb", CARGO_DEB, &[]);
-    let program = Path::new(env!("CARGO_BIN_EXE_penates"));
-    let profile = program.parent().unwrap();
-    let mut deb = Command::new(cargo_deb);
-    deb.args(["deb", "-p", "penates", "--no-build", "--fast", "--profile"]);
-    deb.arg(if profile.ends_with("debug") { "dev" } else { "release" });
-    deb.arg("--output").arg(folder);
-    done(deb.env("CARGO_TARGET_DIR", profile.parent().unwrap()).current_dir(workspace()));
-    file_with_suffix(folder, ".deb")
+/// The only package whose name ends with this. All are made once.
+fn package(suffix: &str) -> PathBuf {
+    static MADE: OnceLock<()> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let mut make = command(env!("CARGO"), &["xtask", "package"]);
+        assert!(make.current_dir(workspace()).status().unwrap().success());
+    });
+    file_with_suffix(&workspace().join("target/packages"), suffix)
+}
+
+/// Fails unless an installed program runs the demo with a store, and its server lists the samples.
+fn assert_runs_the_demo(program: &[&str], store: &Path) {
+    let begun = Instant::now();
+    let args = [&program[1..], &DEMO, &["--store", text(store)]].concat();
+    let server = Served::start(crate::harness::command(Path::new(program[0]), &args));
+    println!("{}: the demo listens after {:.1?}", program.join(" "), begun.elapsed());
+    let listed = Ran::of(penates(&["ls", "--server", &server.url])).ends_with(0);
+    assert_eq!(listed.text().lines().count(), 16, "{}", listed.text());
+    assert_eq!(server.stop("TERM").0, 0);
 }
 
 /// A root in which the package is installed.
 pub struct Installed {
     folder: tempfile::TempDir,
-    /// The package.
-    pub package: PathBuf,
+    package: PathBuf,
 }
 
 impl Installed {
-    /// Makes and installs the package; `None` if this process may not change owners of files.
+    /// Installs the package; `None` if this process may not change owners of files.
     pub fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             store_cassandra::testing::not_run("the Debian package: only root can install it");
@@ -74,8 +83,7 @@ impl Installed {
         let folder = tempfile::tempdir().unwrap();
         // Others go through it to the program.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let package = make(folder.path());
-        let installed = Self { folder, package };
+        let installed = Self { folder, package: package(".deb") };
         for path in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "etc", "run", "mnt", "tmp"] {
             fs::create_dir_all(installed.path(path)).unwrap();
         }
@@ -132,7 +140,7 @@ fn names(source: &str) -> Vec<String> {
 }
 
 #[test]
-#[ignore = "it builds cargo-deb: `cargo xtask proofs` runs it"]
+#[ignore = "it builds the packages: `cargo xtask proofs` runs it"]
 fn the_debian_package_has_every_file_with_its_mode_and_is_installed_upgraded_and_removed() {
     let Some(installed) = Installed::new() else { return };
     let field = |name: &str| done(&mut command("dpkg-deb", &["--field", text(&installed.package), name]));
@@ -196,4 +204,65 @@ fn the_debian_package_has_every_file_with_its_mode_and_is_installed_upgraded_and
     };
     let found = String::from_utf8_lossy(&lintian.stdout).into_owned();
     assert!(lintian.status.success(), "{found}");
+}
+
+#[test]
+#[ignore = "it builds the packages: `cargo xtask proofs` runs it"]
+fn a_debian_with_nothing_else_runs_the_demo_of_the_package() {
+    if !rustix::process::geteuid().is_root() {
+        return store_cassandra::testing::not_run("the Debian package in a Debian: only root can make one");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("debian");
+    done(&mut command("mmdebstrap", &["--quiet", "--variant=minbase", DEBIAN, text(&root)]));
+    fs::copy(package(".deb"), root.join("penates.deb")).unwrap();
+    done(&mut command("chroot", &[text(&root), "dpkg", "--install", "/penates.deb"]));
+    assert_runs_the_demo(&["chroot", text(&root), "penates"], Path::new("/root/data"));
+}
+
+#[test]
+#[ignore = "it builds the packages: `cargo xtask proofs` runs it"]
+fn an_empty_environment_of_python_runs_the_demo_of_the_wheel() {
+    let folder = tempfile::tempdir().unwrap();
+    let environment = folder.path().join("environment");
+    done(&mut command("python3", &["-m", "venv", text(&environment)]));
+    let begun = Instant::now();
+    let pip = environment.join("bin/pip");
+    done(&mut command(text(&pip), &["install", "--quiet", "--no-index", text(&package(".whl"))]));
+    println!("the wheel is installed after {:.1?}", begun.elapsed());
+    assert_runs_the_demo(&[text(&environment.join("bin/penates"))], &folder.path().join("data"));
+}
+
+#[test]
+#[ignore = "it builds the packages: `cargo xtask proofs` runs it"]
+fn an_empty_folder_runs_the_demo_of_the_tarball() {
+    let folder = tempfile::tempdir().unwrap();
+    let tarball = package("-linux.tar.gz");
+    done(&mut command("tar", &["--extract", "--file", text(&tarball), "--directory", text(folder.path())]));
+    let unpacked = file_with_suffix(folder.path(), "-linux");
+    let manual = done(&mut command("man", &["--local-file", text(&unpacked.join("man/penates-serve.1"))]));
+    assert!(manual.contains("--listen"), "{manual}");
+    let bash = unpacked.join("completions/penates");
+    done(&mut command("bash", &["-c", "source \"$0\" && complete -p penates", text(&bash)]));
+    assert_runs_the_demo(&[text(&unpacked.join("penates"))], &folder.path().join("data"));
+    // What is beside the packages says that nothing was changed on the way.
+    done(command("sha256sum", &["--check", "--strict", "SHA256SUMS"]).current_dir(tarball.parent().unwrap()));
+}
+
+#[test]
+#[ignore = "it builds the packages: `cargo xtask proofs` runs it"]
+fn a_container_runs_the_demo_of_the_image() {
+    let podman = Podman::new();
+    if let Some(refusal) = podman.refusal() {
+        let refusal = format!("the image: no container runs here: {}", refusal.trim());
+        return store_cassandra::testing::not_permitted(&refusal);
+    }
+    podman.run(&["load", "--quiet", "--input", text(&package("-image.tar.gz"))]).ends_with(0);
+    let here = ["--env=PENATES_AUTH__READ=open", "--env=PENATES_LISTEN__HTTP=127.0.0.1:8080"];
+    podman.image(&[&["--detach", "--name=penates"], &here[..]].concat(), &["demo"]).ends_with(0);
+    let list = || podman.exec(&[], &["ls", "--server", "http://localhost:8080"]);
+    let begun = Instant::now();
+    wait_until(|| list().code == 0);
+    println!("the demo of the image listens after {:.1?}", begun.elapsed());
+    assert_eq!(list().text().lines().count(), 16, "{}", list().text());
 }

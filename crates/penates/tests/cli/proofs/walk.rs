@@ -435,7 +435,7 @@ fn what_the_walk_leaves_out_is_in_the_guide_and_there_is_the_test_that_uses_it()
 }
 
 #[test]
-#[ignore = "it builds cargo-deb: `cargo xtask proofs` runs it"]
+#[ignore = "it builds the packages: `cargo xtask proofs` runs it"]
 fn a_newcomer_installs_serves_behind_tls_watches_backs_up_loses_the_disk_restores_and_upgrades_by_the_guide() {
     let Some(root) = Installed::new() else { return };
     let mut machine = Machine::new(root);
