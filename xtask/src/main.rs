@@ -76,7 +76,10 @@ fn main() -> Result<()> {
 
 fn lint() -> Result<()> {
     run(cargo().args(["fmt", "--all", "--check"]))?;
-    run(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))
+    run(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    // A program for stores in folders only.
+    let embedded = ["-p", "penates", "--lib", "--bins", "--no-default-features"];
+    run(cargo().arg("clippy").args(embedded).args(["--locked", "--", "-D", "warnings"]))
 }
 
 /// Cargo, in the workspace's root.

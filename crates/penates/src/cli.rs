@@ -158,6 +158,7 @@ pub enum Command {
     /// This is for a store in a Cassandra cluster with cassandra.serial = "LOCAL_SERIAL" and copies
     /// in several data centers. To move the home, leave it, repair the keyspace, and name the new
     /// one. Servers learn of it within seconds.
+    #[cfg(feature = "cassandra")]
     Home(commands::home::HomeArgs),
     /// Raise the level of a store, so that this program writes its newest format.
     ///
@@ -203,6 +204,7 @@ pub enum Command {
     Token(commands::token::TokenArgs),
     /// Read tables of a store at each node of Cassandra, so that nodes that have just started find
     /// them in their caches.
+    #[cfg(feature = "cassandra")]
     Warm(commands::warm::WarmArgs),
     /// Let a server read its configuration again.
     ///

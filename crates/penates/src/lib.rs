@@ -8,7 +8,8 @@
 //!   the server that holds the store, or through a router in this process. All three are one
 //!   [`client::Client`], so a command is written once.
 //! - `settings.rs`, `local.rs`: the effective configuration; a store that this process holds
-//!   itself. `audited.rs` records what commands do to such a store.
+//!   itself. `audited.rs` records what commands do to such a store. `without_cassandra.rs` stands in
+//!   for the Cassandra engine in a program without the feature `cassandra`.
 //! - `ingest/`: importing many volumes in parallel, into a store of this process or to a server.
 //!   `download/`: downloads that resume. `wanted.rs`: volumes by conditions.
 //! - `progress.rs`, `exit.rs` and the crate `terminal`: output for people and programs.
@@ -35,6 +36,11 @@ mod served;
 pub mod settings;
 pub mod wanted;
 
+#[cfg(not(feature = "cassandra"))]
+#[path = "without_cassandra.rs"]
+mod cassandra;
+#[cfg(feature = "cassandra")]
+use store_cassandra as cassandra;
 pub use terminal::{interrupt, output};
 
 use std::io;

@@ -17,9 +17,9 @@ use store::copying;
 use store::limited::Limited;
 use store::read_only::ReadOnlyGate;
 use store::{Limits, Store, StoreError, StoreResult, SystemClock};
-use store_cassandra::{CassandraOptions, CassandraStore};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
+use crate::cassandra::{CassandraOptions, CassandraStore};
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
 use crate::loading::{self, LoadMark};

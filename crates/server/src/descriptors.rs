@@ -13,6 +13,9 @@ const KEPT_BACK: u64 = 2_048;
 pub(crate) const CONNECTION_BYTES: u64 = 16 << 10;
 const MEMORY_ONE_OF: u64 = 4;
 
+/// The number of connections of each kind, where it is not set and there is room for them.
+pub(crate) const USUAL: usize = 16_384;
+
 /// So many connections of each kind are possible, however little memory there is.
 const IN_ANY_MEMORY: usize = 64;
 
@@ -29,10 +32,18 @@ pub fn raise_descriptor_limit() -> Option<u64> {
     }
 }
 
-/// The number of connections that are possible of each of so many kinds, at most `wanted`.
-pub(crate) fn connections(wanted: usize, kinds: usize) -> usize {
+/// The number of connections that are possible of each of so many kinds, at most `wanted`, or as many
+/// as is usual. Warns of a wanted number that is not possible.
+pub(crate) fn connections(wanted: Option<usize>, kinds: usize) -> usize {
     let (descriptors, memory) = (raise_descriptor_limit(), usable_memory());
-    let (by_descriptors, by_memory) = (most(wanted, kinds, descriptors), most_in_memory(wanted, kinds, memory));
+    let of = |wanted| [most(wanted, kinds, descriptors), most_in_memory(wanted, kinds, memory)];
+    let Some(wanted) = wanted else {
+        let [by_descriptors, by_memory] = of(USUAL);
+        let connections = by_descriptors.min(by_memory);
+        tracing::info!(connections, descriptors, memory, "limits.connections fits itself to the machine");
+        return connections;
+    };
+    let [by_descriptors, by_memory] = of(wanted);
     if by_descriptors < wanted {
         tracing::warn!(
             descriptors,

@@ -267,7 +267,7 @@ mod tests {
     #[tokio::test]
     async fn memory_and_connections_stay_as_they_are_until_a_restart() {
         let mut after = Config::default();
-        (after.limits.memory, after.limits.connections) = (Some(1 << 30), 5);
+        (after.limits.memory, after.limits.connections) = (Some(1 << 30), Some(5));
         let names = vec!["limits.connections".to_owned(), "limits.memory".to_owned()];
         for reloaded in reloaded(Config::default(), after, false).await {
             assert_eq!((reloaded.changed, reloaded.restart), (Vec::new(), names.clone()));

@@ -54,6 +54,10 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
         // A Redis server may listen there already.
         settings.server.records.gives_way = true;
     }
+    // What to try stays on the screen.
+    if loaded.is_default("log.level") {
+        settings.server.log.level = "warn".to_owned();
+    }
     let _logging = server::init_logging(&settings.server.log)?;
     server::keep_files_private();
     let store = local::open_store(&settings).await.map_err(local::cannot_open)?;

@@ -1,8 +1,8 @@
 //! `penates init`
 
 use clap::Args;
-use store_cassandra::{CassandraStore, InitError, Initialised, Replication};
 
+use crate::cassandra::{CassandraStore, InitError, Initialised, Replication};
 use crate::cli::StoreArgs;
 use crate::exit::CliError;
 use crate::local;

@@ -13,6 +13,7 @@ pub mod feed;
 pub mod fixity;
 pub mod get;
 pub mod history;
+#[cfg(feature = "cassandra")]
 pub mod home;
 pub mod import;
 pub mod init;
@@ -38,6 +39,7 @@ pub mod tokens;
 pub mod tree;
 pub mod upgrade;
 pub mod verify;
+#[cfg(feature = "cassandra")]
 pub mod warm;
 
 use serde_json::json;
@@ -77,6 +79,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Copy(args) => copy::run(args).await,
         Command::Promote(args) => promote::run(args).await,
         Command::ReadOnly(args) => read_only::run(args).await,
+        #[cfg(feature = "cassandra")]
         Command::Home(args) => home::run(args).await,
         Command::Upgrade(args) => upgrade::run(args).await,
         Command::Feed(args) => feed::run(args).await,
@@ -86,6 +89,7 @@ pub async fn run(command: Command) -> anyhow::Result<()> {
         Command::Synth(args) => synth::run(args).await,
         Command::Audit(args) => audit::run(args).await,
         Command::Token(args) => token::run(args).await,
+        #[cfg(feature = "cassandra")]
         Command::Warm(args) => warm::run(args).await,
         Command::Reload(args) => reload::run(args).await,
         Command::Plan(args) => plan::run(&args),

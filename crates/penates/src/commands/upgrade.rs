@@ -3,9 +3,9 @@
 use clap::Args;
 use serde_json::json;
 use store::{FormatLevel, StoreError, SystemClock};
-use store_cassandra::{CassandraStore, Upgrading};
 use store_embedded::{EmbeddedOptions, EmbeddedStore};
 
+use crate::cassandra::{CassandraStore, Upgrading};
 use crate::cli::{OutputArgs, StoreArgs};
 use crate::output::Output;
 use crate::settings::{self, Flags, StoreLocation};

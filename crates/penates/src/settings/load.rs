@@ -11,10 +11,10 @@ use figment::{Figment, Metadata, Profile, Provider, Source};
 use serde::Serialize;
 use serde_json::Value;
 use server::config::ConfigError;
-use store_cassandra::InvalidSettings;
 use thiserror::Error;
 
 use super::Settings;
+use crate::cassandra::InvalidSettings;
 
 /// Variables are `PENATES_SECTION__KEY`. Those without `__` are not configuration.
 const ENV_PREFIX: &str = "PENATES_";

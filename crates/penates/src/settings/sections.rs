@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use server::Finding;
 use server::config::{Config, Described, described};
-use store_cassandra::{Address, CassandraSettings};
 use store_embedded::EmbeddedSettings;
 
 use super::load::{SettingsError, origin_in};
+use crate::cassandra::{Address, CassandraSettings};
 
 /// An address for checking the settings of the engine while the store is in a folder.
 const SOME_CLUSTER: &str = "cassandra://localhost/penates";
@@ -80,9 +80,12 @@ impl Settings {
             store.settings.splice(..0, described::<Location>());
             store.settings.extend(described::<EmbeddedSettings>());
         }
-        let about = "How to reach a store in a Cassandra cluster.";
-        let cassandra = Described { name: "cassandra", about, settings: described::<CassandraSettings>() };
-        sections.insert(1, cassandra);
+        #[cfg(feature = "cassandra")]
+        {
+            let about = "How to reach a store in a Cassandra cluster.";
+            let cassandra = Described { name: "cassandra", about, settings: described::<CassandraSettings>() };
+            sections.insert(1, cassandra);
+        }
         sections
     }
 
@@ -91,6 +94,7 @@ impl Settings {
         let mut findings = server::check_files(&self.server);
         let address = match self.place() {
             StoreLocation::Cluster(address) => address,
+            StoreLocation::Folder(_) if cfg!(not(feature = "cassandra")) => return findings,
             StoreLocation::Folder(_) => SOME_CLUSTER,
         };
         if let Err(error) = self.cassandra.options(address, self.server.store.clock_skew_max) {

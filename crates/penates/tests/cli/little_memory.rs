@@ -44,7 +44,8 @@ fn got(served: &Served, path: &str, more: &[&str]) -> String {
 #[test]
 fn a_server_in_a_small_control_group_makes_its_budgets_of_the_memory_of_the_group() {
     let store = TestStore::with(&[SMALL]);
-    let serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off"]);
+    let wanted = "--set=limits.connections=16384";
+    let serve = store.command(&["serve", "--listen", "127.0.0.1:0", "--tls-listen", "off", wanted]);
     let Some((_group, served)) = start_in_group(&serve) else { return };
     let metrics = got(&served, "/metrics", &[]);
     let limit = metrics.lines().find_map(|line| line.strip_prefix("penates_memory_limit_bytes ")).unwrap();

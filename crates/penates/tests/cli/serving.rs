@@ -21,8 +21,11 @@ struct Demo<'a> {
 impl<'a> Demo<'a> {
     /// Starts it and waits until it has printed what to try.
     fn start(store: &'a TestStore, listen: &[&str]) -> Self {
+        Self::start_by(store.command(&[&["demo"], listen].concat()), store)
+    }
+
+    fn start_by(mut command: Command, store: &'a TestStore) -> Self {
         let file = |name| File::create(store.beside(name)).unwrap();
-        let mut command = store.command(&[&["demo"], listen].concat());
         let mut child = command.stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap();
         wait_until(|| {
             let ended = child.try_wait().unwrap();
@@ -138,7 +141,7 @@ fn an_address_in_use_is_reported_with_the_flag_that_chooses_another() {
 #[test]
 fn the_demo_listens_for_https_only_on_request() {
     let store = TestStore::vacant();
-    let without = Demo::start(&store, &HTTP);
+    let without = Demo::start(&store, &[&HTTP[..], &["--set=log.level=info"]].concat());
     // A line of the log, which may wait for others.
     wait_until(|| without.stderr().contains(" listening "));
     assert!(!without.stderr().contains("tls="), "{}", without.stderr());
@@ -147,6 +150,37 @@ fn the_demo_listens_for_https_only_on_request() {
     let asked_for = format!("listen.tls={}", taken.local_addr().unwrap());
     let with = store.run(&["demo", "--listen", "127.0.0.1:0", "--set", &asked_for]).ends_with(1);
     assert!(with.stderr.contains("with --tls-listen,"), "{}", with.stderr);
+}
+
+/// The same command, which may have 512 descriptors.
+fn with_few_descriptors(command: &Command) -> Command {
+    let mut few = Command::new("sh");
+    few.args(["-c", "ulimit -n 512 && exec \"$0\" \"$@\""]).arg(command.get_program()).args(command.get_args());
+    command.get_envs().for_each(|(name, _)| _ = few.env_remove(name));
+    few
+}
+
+#[test]
+fn the_demo_fits_its_connections_to_the_machine_and_logs_nothing_after_what_to_try() {
+    let store = TestStore::vacant();
+    let started = |more: &[&str]| {
+        let demo = store.command(&[&["demo"], &HTTP[..], more].concat());
+        Demo::start_by(with_few_descriptors(&demo), &store)
+    };
+    let demo = started(&[]);
+    let to_try = demo.stdout();
+    let address = to_try.lines().find_map(|line| line.strip_prefix("Open in a browser:")).unwrap().trim();
+    let mut curl = Command::new("curl");
+    curl.args(["-s", "-o", "/dev/null", address]);
+    Ran::of(curl).ends_with(0);
+    assert_eq!(demo.interrupt(), Some(0));
+    let said = read(&store, "stderr");
+    assert!(said.contains("sample volumes") && !said.contains(" INFO ") && !said.contains(" WARN "), "{said}");
+
+    let demo = started(&["--set=limits.connections=16384"]);
+    assert_eq!(demo.interrupt(), Some(0));
+    let said = read(&store, "stderr");
+    assert!(said.contains("limits.connections is more than the limit of descriptors allows"), "{said}");
 }
 
 #[test]

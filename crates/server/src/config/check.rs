@@ -28,7 +28,7 @@ impl Config {
         if self.listen.tls_cert.is_some() != self.listen.tls_key.is_some() {
             return Err(refused("listen.tls_cert and listen.tls_key belong together: set both or none"));
         }
-        if self.limits.connections == 0 || self.limits.http2_streams == 0 {
+        if self.limits.connections == Some(0) || self.limits.http2_streams == 0 {
             return Err(refused("limits.connections and limits.http2_streams must be at least 1"));
         }
         if self.limits.request_burst == 0 {

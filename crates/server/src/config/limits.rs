@@ -21,9 +21,10 @@ const SENDING_ONE_OF: u64 = 4;
 #[derive(Clone, Debug, PartialEq, Eq, DocumentedFields, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitsConfig {
-    /// Concurrent connections of HTTP, and as many of the Redis protocol, if descriptors and a
-    /// quarter of the memory (16 KiB for each) allow them. Further ones wait.
-    pub connections: usize,
+    /// Concurrent connections of HTTP, and as many of the Redis protocol. Further ones wait. `auto`:
+    /// 16384, or as many as descriptors and a quarter of the memory (16 KiB for each) allow.
+    #[serde(with = "text::number_or_auto")]
+    pub connections: Option<usize>,
     /// Concurrent streams of one HTTP/2 connection.
     pub http2_streams: u32,
     /// Longest time for a TLS handshake, for the head of a request, between requests, and until the
@@ -68,7 +69,7 @@ pub struct LimitsConfig {
 impl Default for LimitsConfig {
     fn default() -> Self {
         Self {
-            connections: 16_384,
+            connections: None,
             http2_streams: 32,
             header_time: Duration::from_secs(30),
             body_pause: Duration::from_secs(30),
@@ -109,7 +110,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::descriptors::{CONNECTION_BYTES, most_in_memory};
+    use crate::descriptors::{CONNECTION_BYTES, USUAL, most_in_memory};
 
     const MIB: u64 = 1 << 20;
 
@@ -159,7 +160,7 @@ mod tests {
         let (config, usable) = (Config::default(), Some(usable));
         let limits = &config.limits;
         let memory = limits.memory_bytes(usable);
-        let connections = KINDS * most_in_memory(limits.connections, KINDS, usable);
+        let connections = KINDS * most_in_memory(limits.connections.unwrap_or(USUAL), KINDS, usable);
         let engine = EmbeddedSettings::default().options(memory, usable);
         // Tables of the service lane have a quarter.
         let memtables = MEMTABLES * (2 * engine.memtable_bytes + engine.memtable_bytes / 4);

@@ -3,6 +3,35 @@
 
 pub(crate) use budget::{size, size_or_auto};
 
+/// A number that the server may choose by itself, as `auto`, which is `None`.
+pub(crate) mod number_or_auto {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    const AUTO: &str = "auto";
+
+    pub(crate) fn serialize<S: Serializer>(number: &Option<usize>, serializer: S) -> Result<S::Ok, S::Error> {
+        match number {
+            Some(number) => number.serialize(serializer),
+            None => serializer.serialize_str(AUTO),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(usize),
+            Text(String),
+        }
+        match Written::deserialize(deserializer) {
+            Ok(Written::Number(number)) => Ok(Some(number)),
+            Ok(Written::Text(text)) if text == AUTO => Ok(None),
+            _ => Err(Error::custom("write `auto`, or a number such as 1000")),
+        }
+    }
+}
+
 /// A time between two runs of something, or `off`.
 pub(crate) mod period {
     use std::time::Duration;

@@ -89,7 +89,7 @@ pub(crate) struct Listeners {
     /// Whether connections begin with the PROXY protocol.
     announced: Announced,
     addresses: Addresses,
-    connections: usize,
+    connections: Option<usize>,
     live: Arc<Live>,
     proxies: Arc<Proxies>,
 }

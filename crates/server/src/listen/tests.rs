@@ -484,7 +484,7 @@ async fn a_connection_over_the_limit_waits_until_another_ends() {
         }
     };
     let router = Router::new().route("/first", get(async || "first")).route("/second", get(answer));
-    let running = Running::start(router, |config| config.limits.connections = 1).await;
+    let running = Running::start(router, |config| config.limits.connections = Some(1)).await;
     let mut first = running.connect().await;
     first.write_all(b"GET /first HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
     first.read_u8().await.unwrap();
@@ -534,7 +534,7 @@ async fn connections_of_records_and_of_http_take_no_places_of_each_other() {
     let door = Door::new(records, Box::new(Open), Memory::new(1 << 20), settings);
     let (router, _) = endless();
     let running = Running::start_with(tempfile::tempdir().unwrap(), router, Some(door), |config| {
-        config.limits.connections = 1;
+        config.limits.connections = Some(1);
         config.records.listen = Some("127.0.0.1:0".parse().unwrap());
     })
     .await;

@@ -94,7 +94,7 @@ async fn a_body_shorter_than_announced_is_not_stored_and_the_next_request_is_sep
 async fn slow_and_silent_clients_keep_nobody_else_waiting() {
     let (server, _folder) = Server::start(|config| {
         config.auth.write = Access::Open;
-        config.limits.connections = 64;
+        config.limits.connections = Some(64);
         config.limits.header_time = Duration::from_millis(200);
     })
     .await;

@@ -1,5 +1,6 @@
 //! `penates fixity`
 
+#[cfg(feature = "cassandra")]
 pub mod copies;
 
 use clap::{Args, Subcommand};
@@ -40,6 +41,7 @@ enum FixityCommand {
     Check(CheckArgs),
     /// Compare the copies that Cassandra keeps of each row, and name the nodes whose copies are wrong.
     /// The exit code is 1 if there are any.
+    #[cfg(feature = "cassandra")]
     Copies(copies::CopiesArgs),
 }
 
@@ -165,6 +167,7 @@ pub async fn run(args: FixityArgs) -> anyhow::Result<()> {
         FixityCommand::Check(CheckArgs { resources, base, jobs, output, reach }) => {
             verify::run(VerifyArgs::of_resources(resources, base, jobs, output, reach)).await
         }
+        #[cfg(feature = "cassandra")]
         FixityCommand::Copies(args) => copies::run(args).await,
     }
 }
