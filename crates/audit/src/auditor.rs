@@ -7,7 +7,7 @@ use hathi::{Seq, VolumeId};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::options::LibraryOptions;
 use heads::surroundings::Surroundings;
-use store::Store;
+use store::{Store, boxed};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::event::Event;
@@ -116,6 +116,7 @@ impl Auditor {
     ///
     /// A reader of many pages of a volume waits for the disk only now and then. If this process
     /// dies meanwhile, the audit says that the whole volume was read.
+    #[boxed]
     pub async fn page(&self, requester: &Requester, volume: &VolumeId, seq: Seq) -> ObjectsResult<()> {
         self.check_lag()?;
         self.pages.page(requester, volume, seq).await
@@ -123,12 +124,14 @@ impl Auditor {
 
     /// Records an event, and waits until it is acknowledged. All that wait share one write. The
     /// death of this process does not undo it, nor does a power failure.
+    #[boxed]
     pub async fn synced_event(&self, event: &Event) -> ObjectsResult<()> {
         self.event_within(event, Duration::ZERO).await
     }
 
     /// The same, but a power failure may undo what was recorded in the last tenth of a second, in an
     /// engine that can put off a sync.
+    #[boxed]
     pub async fn event(&self, event: &Event) -> ObjectsResult<()> {
         self.event_within(event, EVENT_SYNC_DELAY).await
     }
@@ -162,6 +165,7 @@ impl Auditor {
 
     /// Replaces open windows by records of exactly the pages that were read, and writes what waits.
     /// Call this before the store is closed.
+    #[boxed]
     pub async fn finish(&self) {
         self.pages.close_all().await;
         self.refusals.record().await;

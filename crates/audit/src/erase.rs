@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::head;
-use store::{Class, NewRow, Outcome, Scan, Step, Table, UnixMillis};
+use store::{Class, NewRow, Outcome, Scan, Step, Table, UnixMillis, boxed};
 
 use crate::event::{Actor, Event, EventKind, EventRecord, EventResult};
 use crate::handle::Audit;
@@ -53,6 +53,7 @@ impl Audit {
     /// Servers that share a store replace rows by their clocks, and others may still write a record.
     /// So records are left that are too young for both: clocks may differ (`clock_skew_max`), and a
     /// record may wait (`audit_max_lag`), and is then on its way.
+    #[boxed]
     pub async fn erase(&self, whom: &Whom, before: UnixMillis, with_damaged: bool) -> ObjectsResult<Erased> {
         let until = before.min(self.before_now(self.others_behind()));
         // Records that this server has not written yet, or will write again. Those that begin from

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use heads::error::{ObjectsError, ObjectsResult};
-use store::{Class, Scan, Table, UnixMillis};
+use store::{Class, Scan, Table, UnixMillis, boxed};
 
 use crate::handle::Audit;
 use crate::keys::{self, Part};
@@ -30,6 +30,7 @@ impl Audit {
     /// share the store, as long ago as others may take.
     ///
     /// Errors: records of this process wait and cannot be written.
+    #[boxed]
     pub async fn written_until(&self) -> ObjectsResult<UnixMillis> {
         let until = self.before_now(self.others_behind().max(BEHIND));
         self.auditor().written().await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use heads::error::ObjectsResult;
-use store::{Table, UnixMillis};
+use store::{Table, UnixMillis, boxed};
 
 use crate::handle::Audit;
 use crate::keys::Part;
@@ -28,6 +28,7 @@ impl Audit {
     /// once. Looks once an hour, and sooner if the last look did not delete all. `None`: it did not
     /// look. Every server may do this at any time. Of those that share a store, one does nothing
     /// while it cannot change heads: its clock may be wrong, and find records too old.
+    #[boxed]
     pub async fn prune(&self) -> ObjectsResult<Option<Pruned>> {
         let Some(keep) = self.heads.options().audit_keep else { return Ok(None) };
         if self.heads.store().capabilities().is_shared && !self.heads.is_home() {

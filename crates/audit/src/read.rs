@@ -10,7 +10,7 @@ use heads::head;
 use serde::Serialize;
 use store::envelope::EnvelopeError;
 use store::stored::StoredError;
-use store::{Class, Row, Scan, Table, UnixMillis, ValueKind, stored};
+use store::{Class, Row, Scan, Table, UnixMillis, ValueKind, boxed, stored};
 
 use crate::conditions::Conditions;
 use crate::handle::Audit;
@@ -83,6 +83,7 @@ impl Audit {
 
     /// Counts requests from `from` (inclusive) to `to` (exclusive), and returns the first `most` of
     /// each list. Uses memory for each volume requested in that period, up to 500,000.
+    #[boxed]
     pub async fn top(&self, from: UnixMillis, to: UnixMillis, most: usize) -> ObjectsResult<AuditTop> {
         let (mut requests, mut damaged) = (0, 0);
         let mut volumes = Counts::new(COUNTED_MAX);

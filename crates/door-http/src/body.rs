@@ -7,6 +7,7 @@ use budget::{Memory, Party, Share};
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
 use http_body_util::BodyExt;
+use store::boxed;
 use thiserror::Error;
 
 /// First share of a body of unknown length, in bytes.
@@ -45,6 +46,7 @@ pub enum BodyError {
 /// If the length is announced, the whole share is taken before reading, and the call waits for it.
 /// A body of unknown length starts with a small share, which doubles as bytes arrive. If the share
 /// cannot grow, the body is refused.
+#[boxed]
 pub async fn held(memory: &Memory, party: &Party, body: Body, max_bytes: u64, times: u64) -> Result<Held, BodyError> {
     let max_bytes = max_bytes.min(memory.request_bytes_max() / times.max(1));
     let announced = body.size_hint().exact();

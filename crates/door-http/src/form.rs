@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
+use store::boxed;
 
 use axum::BoxError;
 use axum::body::{Body, BodyDataStream};
@@ -99,6 +100,7 @@ impl Form {
     ///
     /// Errors: those of the body and of the parser, and the constraints. If more than
     /// [`BEFORE_PART_BYTES_MAX`] come before the part: [`multer::Error::StreamSizeExceeded`].
+    #[boxed]
     pub async fn next_part(&mut self) -> Result<Option<Field<'static>>, multer::Error> {
         self.gate.open(BEFORE_PART_BYTES_MAX);
         let next = self.parts.next_field().await;

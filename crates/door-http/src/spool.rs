@@ -4,6 +4,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
+use store::boxed;
 
 use bytes::Bytes;
 use futures::stream::{self, Stream};
@@ -80,6 +81,7 @@ pub fn new() -> (Writer, impl Stream<Item = io::Result<Bytes>> + Send + 'static)
 
 impl Writer {
     /// Adds something. Waits while very much waits for the reader. What nobody will read is dropped.
+    #[boxed]
     pub async fn write(&self, bytes: &[u8]) -> io::Result<()> {
         loop {
             {

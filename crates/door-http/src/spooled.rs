@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use store::boxed;
 
 use budget::{Memory, Party, Share};
 use bytes::Bytes;
@@ -71,6 +72,7 @@ pub fn new(memory: Memory, party: Party) -> (Writer, impl Stream<Item = io::Resu
 impl Writer {
     /// Adds an answer. Waits for the client to read while others wait and there is no memory for one
     /// more. What nobody will read is dropped.
+    #[boxed]
     pub async fn write(&self, mut answered: Answered) -> io::Result<()> {
         while !self.holds(&mut answered) {
             self.spooled.has_room.notified().await;

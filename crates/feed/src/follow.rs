@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use store::boxed;
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -68,6 +69,7 @@ impl Feed {
     /// Follows the feed behind a cursor.
     ///
     /// Errors: as of [`Feed::after`].
+    #[boxed]
     pub async fn follow(&self, cursor: Cursor) -> Result<Consumer, FeedError> {
         self.after(cursor, 1).await?;
         Ok(Consumer { feed: self.clone(), cursor, batches: None })

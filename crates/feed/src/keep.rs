@@ -14,7 +14,7 @@ use heads::announce::{FEED_SHARDS, LISTED_BUCKETS, feed_bucket_of, position_of};
 use heads::feed_mark::{FeedMark, first_position_of};
 use heads::rewrite::DROPPED_ROWS_MAX;
 use heads::{ObjectsError, ObjectsResult, RevisionId, keys};
-use store::{Class, Direction, Removal, Scan, Step, Table};
+use store::{Class, Direction, Removal, Scan, Step, Table, boxed};
 
 use crate::buckets::next_listed;
 use crate::reader::Feed;
@@ -27,6 +27,7 @@ const TRIES_MAX: usize = 3;
 
 impl Feed {
     /// Refuses all cursors of until now from now on, because some changes may be lost.
+    #[boxed]
     pub async fn forget(&self) -> ObjectsResult<()> {
         // Rows are of different moments: buckets may be listed that a pass had removed.
         let cleared = self.heads.feed_cleared().await?;
@@ -39,6 +40,7 @@ impl Feed {
 
     /// Refuses all cursors of until now if changes are not announced, because those that come now
     /// are missing once they are announced again. To be called before changes are made.
+    #[boxed]
     pub async fn forget_if_off(&self) -> ObjectsResult<()> {
         if !self.heads.announces() && self.heads.is_home() {
             // A read-only store has no changes.
@@ -61,6 +63,7 @@ impl Feed {
 
     /// Drops the buckets whose changes are all older than `feed_keep`. Returns how many. A pass
     /// drops a bounded number of changes; the next one continues.
+    #[boxed]
     pub async fn drop_old(&self) -> ObjectsResult<u64> {
         let heads = &self.heads;
         if !heads.is_home() {

@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use heads::announce::{Announcement, FEED_SHARDS, feed_bucket_of, position_of};
 use heads::feed_mark::first_position_of;
 use heads::{Heads, ObjectsError, RevisionId, head, keys};
-use store::{Class, Direction, Scan, Table, UnixMillis};
+use store::{Class, Direction, Scan, Table, UnixMillis, boxed};
 
 use crate::buckets::next_listed;
 use crate::event::{Cursor, Event, FeedError, RemovedVersion};
@@ -88,6 +88,7 @@ impl Feed {
     ///
     /// It is not behind the newest event, or the horizon, or the mark. So later events are behind
     /// it, also those of a process that starts after its clock was set back.
+    #[boxed]
     pub async fn now(&self) -> Result<Cursor, FeedError> {
         self.check()?;
         let until = self.heads.announced_until().await?;
@@ -99,6 +100,7 @@ impl Feed {
     /// The cursor of a reader that reads everything at a time, and wants the changes that it then
     /// did not see. Some that it saw are behind the cursor too: a position is minted before its
     /// change is made, and the clocks of writers differ.
+    #[boxed]
     pub async fn since(&self, time: UnixMillis) -> Result<Cursor, FeedError> {
         self.check()?;
         let begun = RevisionId::first_at(self.heads.horizon_at(time));
@@ -128,6 +130,7 @@ impl Feed {
     /// The events behind a cursor, at most `max` of them.
     ///
     /// Errors: [`FeedError::Dropped`] if some of them may have been dropped, or were never announced.
+    #[boxed]
     pub async fn after(&self, cursor: Cursor, max: usize) -> Result<Page, FeedError> {
         self.check()?;
         let until = self.heads.announced_until().await?;
@@ -154,6 +157,7 @@ impl Feed {
     }
 
     /// The events before a cursor, at most `max` of them; without one, the newest.
+    #[boxed]
     pub async fn before(&self, cursor: Option<Cursor>, max: usize) -> Result<Page, FeedError> {
         self.check()?;
         let until = self.heads.announced_until().await?;

@@ -11,7 +11,7 @@ use heads::guarded::Known;
 use heads::{Heads, ObjectsError, ObjectsResult};
 use library::Library;
 use parking_lot::Mutex;
-use store::{Class, Expect, StoreError, Table, UnixMillis};
+use store::{Class, Expect, StoreError, Table, UnixMillis, boxed};
 
 use crate::check;
 use crate::reading::Held;
@@ -118,6 +118,7 @@ impl Auditor {
     }
 
     /// Does the next step of the present pass. It may be interrupted at any time.
+    #[boxed]
     pub async fn step(&self) -> ObjectsResult<Step> {
         if let Some(why) = self.prevented() {
             return Ok(Step::Prevented(why));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use heads::{ObjectsError, ObjectsResult, keys};
-use store::UnixMillis;
+use store::{UnixMillis, boxed};
 
 use crate::auditor::Auditor;
 use crate::shared::{self, Place, Readable, Shared};
@@ -95,6 +95,7 @@ impl PassReport {
 
 impl Auditor {
     /// The state of the auditor.
+    #[boxed]
     pub async fn status(&self) -> ObjectsResult<Status> {
         let Shared { pass, places, records } = shared::read(self.heads()).await?;
         let number = pass.value.as_ref().map(|pass| pass.number);
@@ -114,6 +115,7 @@ impl Auditor {
 
     /// The age of the oldest check for a client that waits for it `at_most` so long. If the state
     /// cannot be read, the age that was last known grows.
+    #[boxed]
     pub async fn oldest_check_within(&self, at_most: Duration) -> Option<Duration> {
         match tokio::time::timeout(at_most, self.status()).await {
             Ok(Ok(status)) => *self.complete_since.lock() = status.complete.map(|pass| pass.begun),
@@ -125,6 +127,7 @@ impl Auditor {
     }
 
     /// The passes that have ended.
+    #[boxed]
     pub async fn reports(&self) -> ObjectsResult<Reports> {
         let Readable { values, unreadable } = shared::reports(self.heads()).await?;
         let records = shared::records_of_reports(self.heads()).await?;
@@ -137,6 +140,7 @@ impl Auditor {
 
     /// The report on a pass with its findings: on the present one, or on an earlier one. Damaged
     /// findings are missing.
+    #[boxed]
     pub async fn report(&self, number: u32) -> ObjectsResult<(PassReport, Vec<ReportedFinding>)> {
         let present = self.status().await?.present.filter(|pass| pass.number == number);
         let report = match present {

@@ -30,7 +30,8 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use store::{
-    Call, Class, Direction, NewRow, Outcome, Scan, Step, StoreError, Stored, Table, UnixMillis, ValueKind, envelope,
+    Call, Class, Direction, NewRow, Outcome, Scan, Step, StoreError, Stored, Table, UnixMillis, ValueKind, boxed,
+    envelope,
 };
 
 use crate::actor;
@@ -186,6 +187,7 @@ impl Heads {
     /// Puts steps that remove a version, one of an object's heads before the `current` one, and
     /// announces it: before the steps or, on a store that applies lists of steps as one, with them.
     /// The steps are small.
+    #[boxed]
     pub async fn put_removal(
         &self,
         object: &Bytes,
@@ -237,6 +239,7 @@ impl Heads {
     /// The announcement names the revision of the `current` head, not the one that wrote the
     /// version. A follower copies from there on, so it passes over no head that is switched in
     /// meanwhile.
+    #[boxed]
     pub async fn announce_received(&self, object: &Bytes, version: &Head, current: &Head) {
         if !self.announces() {
             return;
@@ -354,6 +357,7 @@ impl Heads {
 
     /// A position above those of all changes until now, as far as this process knows them; on a
     /// store of one process, also of those that earlier processes made.
+    #[boxed]
     pub async fn present_position(&self) -> ObjectsResult<RevisionId> {
         self.catch_up_once().await?;
         Ok(self.inner.feed_clock.mint())
@@ -361,6 +365,7 @@ impl Heads {
 
     /// The position below which nothing is announced any more, and below which everything that was
     /// is decided, or can be by [`Heads::has_happened`].
+    #[boxed]
     pub async fn announced_until(&self) -> ObjectsResult<RevisionId> {
         if self.is_shared() {
             return Ok(RevisionId::first_at(self.horizon()));
@@ -388,6 +393,7 @@ impl Heads {
     /// changes: with [`ObjectsError::Invalid`] if that takes until the horizon, and with
     /// [`ObjectsError::Overloaded`] if it takes as long as a switch that is at work. Without
     /// announcements nothing is known, and nothing is refused.
+    #[boxed]
     pub async fn check_settled(&self, position: RevisionId) -> ObjectsResult<()> {
         if !self.announces() || position <= self.announced_until().await? {
             return Ok(());
@@ -403,6 +409,7 @@ impl Heads {
 
     /// Whether an announced change was made. If that is open, makes sure that it never is from now
     /// on. Only for positions below [`Heads::announced_until`].
+    #[boxed]
     pub async fn has_happened(&self, position: RevisionId, announced: &Announcement) -> ObjectsResult<bool> {
         if announced.is_certain {
             return Ok(true);
@@ -431,6 +438,7 @@ impl Heads {
     }
 
     /// Waits until a switch of this process has ended, since this was called last. For one waiter.
+    #[boxed]
     pub async fn switch_ended(&self) {
         self.inner.positions.ended.notified().await;
     }

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use store::{Scan, Strength};
+use store::{Scan, Strength, boxed};
 
 use crate::children::{Child, Children, Room};
 use crate::container_body::ContainerBody;
@@ -69,6 +69,7 @@ enum Place {
 impl Heads {
     /// Begins to list the members that an incarnation of a container had when exactly the revisions
     /// below `below` had been made. The incarnation need not exist any more.
+    #[boxed]
     pub async fn members_as_of(
         &self,
         container: &Container,
@@ -95,6 +96,7 @@ impl Heads {
     /// Begins to list the members that an incarnation of a container may have had then, if changes
     /// count from when they were made ([`crate::head::Head::since`]) and not from when they began.
     /// Their heads say which of them were there. A name may have several incarnations.
+    #[boxed]
     pub async fn possible_members_as_of(
         &self,
         container: &Container,
@@ -109,6 +111,7 @@ impl Heads {
     /// Begins to list the members that an incarnation of a container had when it was deleted:
     /// `deleted` is the revision of that. The clock of a server that created one of them may have
     /// been ahead of the clock by which the container was deleted. That child counts too.
+    #[boxed]
     pub async fn last_members(
         &self,
         container: &Container,
@@ -120,6 +123,7 @@ impl Heads {
 
     /// Begins to list the members that an incarnation of a container, which is there, ever had and may
     /// have lost.
+    #[boxed]
     pub async fn lost_members(&self, container: &Container, incarnation: RevisionId) -> ObjectsResult<MembersAsOf> {
         // None was removed before the first revision.
         let ever = self.last_members(container, incarnation, RevisionId::ZERO).await?;
@@ -137,6 +141,7 @@ async fn shards_of(heads: &Heads, container: &Container, incarnation: RevisionId
 impl MembersAsOf {
     /// About `max` more members, and fewer if they have very long notes; `None` if there are no
     /// more. In each page and each shard they are in the order of names.
+    #[boxed]
     pub async fn more(&mut self, max: usize) -> ObjectsResult<Option<Vec<PastMember>>> {
         loop {
             let found = match std::mem::replace(&mut self.place, Place::End) {

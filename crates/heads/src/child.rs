@@ -3,7 +3,7 @@
 //! interrupted.
 
 use bytes::Bytes;
-use store::{Class, Scan, Step, Table};
+use store::{Class, Scan, Step, Table, boxed};
 
 use crate::claim::Holder;
 use crate::containment::Parent;
@@ -45,6 +45,7 @@ impl Heads {
     /// Creates a child: the intent, the container required, the head, the confirmation. Returns
     /// [`Switched::Required`] if the container has changed, or changes all the time. Then the child
     /// was certainly not created, and never will be under this incarnation.
+    #[boxed]
     pub async fn create_child(&self, mut creation: Creation) -> ObjectsResult<Switched> {
         let mut parent = creation.parent.clone();
         let mut tries = Tries::default();
@@ -84,10 +85,11 @@ impl Heads {
     }
 
     /// The newest change of the listing in some partitions of children.
-    pub async fn newest_change(&self, partitions: impl Iterator<Item = Bytes>) -> ObjectsResult<Option<RevisionId>> {
+    #[boxed]
+    pub async fn newest_change(&self, partitions: Vec<Bytes>) -> ObjectsResult<Option<RevisionId>> {
         let call = self.call(Class::Description).strong();
         let newest = |partition| (Table::Children, partition, Scan::prefix(keys::change_prefix(), 1));
-        let pages = self.inner.store.scan_many(call, partitions.map(newest).collect()).await?;
+        let pages = self.inner.store.scan_many(call, partitions.into_iter().map(newest).collect()).await?;
         Ok(pages.iter().filter_map(|page| keys::change_of(&page.rows.first()?.sort)).max())
     }
 }

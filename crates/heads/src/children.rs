@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use store::{Call, Class, Direction, NewRow, Row, Scan, Strength, Table, UnixMillis, ValueKind, envelope};
+use store::{Call, Class, Direction, NewRow, Row, Scan, Strength, Table, UnixMillis, ValueKind, boxed, envelope};
 
 use crate::containment::{mark_row, removed_by, removed_value};
 use crate::error::{ObjectsError, ObjectsResult};
@@ -174,6 +174,7 @@ impl Children {
 
     /// The next names that are not settled dead: at most `max`, and fewer if they have as many bytes
     /// as a page of a listing. Empty if there are no more.
+    #[boxed]
     pub async fn take(&mut self, heads: &Heads, max: usize) -> ObjectsResult<Vec<Name>> {
         let mut names: Vec<Name> = Vec::new();
         let mut room = Room::new(heads, max);
@@ -234,19 +235,25 @@ impl Children {
 impl Epoch {
     /// Name and incarnation of the next mark; reads a page if necessary.
     async fn peek(&mut self, heads: &Heads, strength: Strength) -> ObjectsResult<Option<(&str, RevisionId)>> {
-        while self.read.is_empty() {
-            let Some(scan) = self.rest.take() else { return Ok(None) };
-            let page = heads
-                .retry_transient(|| async {
-                    let call = Call { strength, ..heads.call(Class::Description) };
-                    Ok(heads.inner.store.scan(call, Table::Children, &self.partition, scan.clone()).await?)
-                })
-                .await?;
-            self.rest = scan.resumed(page.next).map(|rest| Scan { max_bytes: SCAN_BYTES, ..rest });
-            for row in &page.rows {
-                self.read.push_back(Read::open(row)?);
-            }
+        while self.read.is_empty() && self.rest.is_some() {
+            self.read_page(heads, strength).await?;
         }
         Ok(self.read.front().map(|read| (read.name.as_str(), read.incarnation)))
+    }
+
+    #[boxed]
+    async fn read_page(&mut self, heads: &Heads, strength: Strength) -> ObjectsResult<()> {
+        let Some(scan) = self.rest.take() else { return Ok(()) };
+        let page = heads
+            .retry_transient(|| async {
+                let call = Call { strength, ..heads.call(Class::Description) };
+                Ok(heads.inner.store.scan(call, Table::Children, &self.partition, scan.clone()).await?)
+            })
+            .await?;
+        self.rest = scan.resumed(page.next).map(|rest| Scan { max_bytes: SCAN_BYTES, ..rest });
+        for row in &page.rows {
+            self.read.push_back(Read::open(row)?);
+        }
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use store::{Condition, NewRow, Step, Table, ValueKind, envelope};
+use store::{Condition, NewRow, Step, Table, ValueKind, boxed, envelope};
 
 use crate::container_body::{ContainerBody, ShardEpochs};
 use crate::error::{ObjectsError, ObjectsResult};
@@ -97,6 +97,7 @@ pub struct Parent {
 
 impl Heads {
     /// Reads a container, strongly.
+    #[boxed]
     pub async fn parent(&self, container: &Container) -> ObjectsResult<Parent> {
         let row = self.head_at(&container.partition()).await?;
         let parent = row.as_ref().and_then(|row| Parent::of(container, row, self.rules()));

@@ -4,7 +4,7 @@
 //! The mark may jump to the present. So it does not say what is removed already: a second row does.
 
 use bytes::Bytes;
-use store::{Class, Expect, Guard, Outcome, Row, Step, StoreError, Table, UnixMillis, ValueKind, envelope};
+use store::{Class, Expect, Guard, Outcome, Row, Step, StoreError, Table, UnixMillis, ValueKind, boxed, envelope};
 
 use crate::announce::{LISTED_BUCKETS, open_bucket};
 use crate::error::{ObjectsError, ObjectsResult};
@@ -57,6 +57,7 @@ fn compared(row: Option<&Row>) -> Expect {
 
 impl Heads {
     /// Reads the mark.
+    #[boxed]
     pub async fn feed_mark(&self) -> ObjectsResult<FeedMark> {
         let row = self.feed_end(&keys::feed_dropped()).await?;
         let position = row.as_ref().map_or(Ok(RevisionId::ZERO), |row| open(&row.value))?;
@@ -65,11 +66,13 @@ impl Heads {
 
     /// Moves the mark. Returns false if another server was first, if the outcome is unknown, or if
     /// the store is read-only.
+    #[boxed]
     pub async fn move_feed_mark(&self, mark: &FeedMark, position: RevisionId) -> ObjectsResult<bool> {
         self.write_feed_end(keys::feed_dropped(), mark.compared, seal(position)).await
     }
 
     /// Reads up to where the feed is removed. If that cannot be read, nothing is known of it.
+    #[boxed]
     pub async fn feed_cleared(&self) -> ObjectsResult<FeedCleared> {
         let row = self.feed_end(&keys::feed_cleared()).await?;
         let bucket = row.as_ref().and_then(|row| open_bucket(&row.value).ok());
@@ -78,6 +81,7 @@ impl Heads {
 
     /// Notes that no bucket before this one is listed any more, if that is another list of buckets
     /// than the one that was noted. If another server was first, what it noted is as good.
+    #[boxed]
     pub async fn note_feed_cleared(&self, cleared: &FeedCleared, bucket: u32) -> ObjectsResult<()> {
         if bucket / LISTED_BUCKETS != cleared.bucket / LISTED_BUCKETS {
             let value = envelope::seal(ValueKind::FeedBucket, &bucket.to_be_bytes());

@@ -15,7 +15,7 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::{Class, Scan, Stored, Table, ValueKind, envelope};
+use store::{Class, Scan, Stored, Table, ValueKind, boxed, envelope};
 
 use crate::chores::{Chore, Then};
 use crate::container_body::ContainerBody;
@@ -130,6 +130,7 @@ impl Heads {
     /// Gives new shards to the containers that need them, and drops the old partitions of those
     /// that grew at least a grace ago. Returns how many containers grew. A later call continues
     /// unfinished work.
+    #[boxed]
     pub async fn grow_containers(&self) -> ObjectsResult<u64> {
         let mut grown = 0;
         if !self.is_home() {
@@ -233,7 +234,7 @@ impl Heads {
             head.body.container_mut().map(|container| container.clone_from(to))?;
             Some(head)
         };
-        let row = self.amend(&parent.container().partition(), change).await?;
+        let row = self.amend(&parent.container().partition(), &change).await?;
         Ok(row.as_ref().and_then(|row| row.head.live_container()) == Some(to))
     }
 

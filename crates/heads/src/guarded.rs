@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use store::{Call, Class, Expect, Guard, Outcome, Row, Stamp, Step, StoreError, Stored, Table};
+use store::{Call, Class, Expect, Guard, Outcome, Row, Stamp, Step, StoreError, Stored, Table, boxed};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
@@ -38,6 +38,7 @@ impl<T> Known<T> {
 
 impl Heads {
     /// Reads rows of one partition, strongly, in the order of `sorts`.
+    #[boxed]
     pub async fn guarded_rows(
         &self,
         table: Table,
@@ -79,9 +80,22 @@ impl Heads {
         value: &T,
         expect: Expect,
     ) -> ObjectsResult<Option<Expect>> {
+        let value = seal(value)?;
+        self.write_sealed(of, table, partition, sort, value, expect).await
+    }
+
+    #[boxed]
+    async fn write_sealed(
+        &self,
+        of: fn(Call) -> Call,
+        table: Table,
+        partition: Bytes,
+        sort: Bytes,
+        value: Bytes,
+        expect: Expect,
+    ) -> ObjectsResult<Option<Expect>> {
         let stamp: Stamp = self.stamp();
         let guard = Guard { stamp, tag: Bytes::new() };
-        let value = seal(value)?;
         let step = Step::CompareAndWrite { table, partition, sort, expect, guard, value };
         let is_unsure = AtomicBool::new(false);
         let attempt = async || match self.store().run(of(self.call(Class::Description)), vec![step.clone()]).await {

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
-use store::{Class, Direction, NewRow, Row, Scan, Step, Table};
+use store::{Class, Direction, NewRow, Row, Scan, Step, Table, boxed};
 
 use crate::container_body::ContainerBody;
 use crate::error::ObjectsResult;
@@ -104,6 +104,7 @@ impl HeadLog<'_> {
     }
 
     /// Whether there is an entry for a revision.
+    #[boxed]
     pub async fn has(&self, revision: RevisionId) -> ObjectsResult<bool> {
         if self.entries == 0 {
             return Ok(false);
@@ -115,17 +116,20 @@ impl HeadLog<'_> {
     }
 
     /// The head of a revision, if it has an entry.
+    #[boxed]
     pub async fn entry(&self, revision: RevisionId) -> ObjectsResult<Option<Head>> {
         Ok(self.newest_below(revision.successor()).await?.filter(|head| head.revision == revision))
     }
 
     /// The newest head below a revision.
+    #[boxed]
     pub async fn newest_below(&self, below: RevisionId) -> ObjectsResult<Option<Head>> {
         let mut entries = self.below(below, 1).await?;
         entries.next().await?.map(|row| head::open(Table::Objects, &row.value)).transpose()
     }
 
     /// The oldest head from a revision on.
+    #[boxed]
     pub async fn oldest_from(&self, from: RevisionId) -> ObjectsResult<Option<Head>> {
         let first = self.page_of(from).await?;
         let (from, to) = (keys::log(from.min(self.before)), Some(keys::log(self.before)));
@@ -176,6 +180,7 @@ impl HeadLog<'_> {
     ///
     /// Incarnations rise, as revisions do. So the page is found by halving, and in it the heads of an
     /// incarnation are together, from the revision that began it on.
+    #[boxed]
     pub async fn newest_of(&self, incarnation: RevisionId) -> ObjectsResult<Option<Head>> {
         let begins_at_most_with_it = |page| async move {
             let first = self.first_of(page).await?;
@@ -195,6 +200,7 @@ impl HeadLog<'_> {
 
     /// The page that has the entry of a revision if there is one: the last page that begins with it
     /// or with an earlier one.
+    #[boxed]
     pub async fn page_of(&self, revision: RevisionId) -> ObjectsResult<u64> {
         let begins_at_most_with_it = |page| async move {
             let first = self.first_of(page).await?;
@@ -238,22 +244,31 @@ impl Entries<'_> {
             if let Some(row) = self.rows.pop_front() {
                 return Ok(Some(row));
             }
-            let (partition, scan) = match self.rest.take() {
-                Some(rest) => rest,
-                None => {
-                    let page = match self.of_page.direction {
-                        Direction::Forward => self.pages.next(),
-                        Direction::Backward => self.pages.next_back(),
-                    };
-                    let Some(page) = page else { return Ok(None) };
-                    (keys::log_page(&self.object, page), self.of_page.clone())
-                }
-            };
-            let call = self.heads.call(Class::Description).strong();
-            let page = self.heads.inner.store.scan(call, Table::Objects, &partition, scan.clone()).await?;
-            self.rows = page.rows.into();
-            self.rest = scan.resumed(page.next).map(|rest| (partition, rest));
+            if !self.read_page().await? {
+                return Ok(None);
+            }
         }
+    }
+
+    /// Reads more rows; `false` if there are no more.
+    #[boxed]
+    async fn read_page(&mut self) -> ObjectsResult<bool> {
+        let (partition, scan) = match self.rest.take() {
+            Some(rest) => rest,
+            None => {
+                let page = match self.of_page.direction {
+                    Direction::Forward => self.pages.next(),
+                    Direction::Backward => self.pages.next_back(),
+                };
+                let Some(page) = page else { return Ok(false) };
+                (keys::log_page(&self.object, page), self.of_page.clone())
+            }
+        };
+        let call = self.heads.call(Class::Description).strong();
+        let page = self.heads.inner.store.scan(call, Table::Objects, &partition, scan.clone()).await?;
+        self.rows = page.rows.into();
+        self.rest = scan.resumed(page.next).map(|rest| (partition, rest));
+        Ok(true)
     }
 
     /// The next head.
@@ -302,6 +317,7 @@ impl Heads {
     /// or never existed.
     ///
     /// Once the incarnation can never be switched in any more, every call returns the same head.
+    #[boxed]
     pub async fn end_of(&self, object: &Bytes, incarnation: RevisionId) -> ObjectsResult<Option<Head>> {
         let mut heads = HeadsOf { heads: self, object, incarnation, last: None };
         let mut end = None;

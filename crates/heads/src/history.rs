@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::{Class, Direction, Scan, Table, UnixMillis};
+use store::{Class, Direction, Scan, Table, UnixMillis, boxed};
 
 use crate::error::ObjectsResult;
 use crate::handle::Heads;
@@ -28,12 +28,14 @@ const SCAN_BYTES: usize = 64 << 10;
 
 impl Heads {
     /// The revision from which on earlier heads of an object are kept; `None` if none are kept.
+    #[boxed]
     pub async fn kept_from(&self, partition: &Bytes, head: &Head, keep: Keep) -> ObjectsResult<Option<RevisionId>> {
         let now = self.inner.surroundings.clock.now();
         self.kept_from_then(partition, head, keep, head.revision, now).await
     }
 
     /// The same at an earlier time, when `current` was the newest revision of the object.
+    #[boxed]
     pub async fn kept_from_then(
         &self,
         partition: &Bytes,
@@ -134,6 +136,7 @@ impl Heads {
     ///
     /// A collector removes what was not kept when it was condemned, up to the floor. What is kept
     /// now was kept then, unless the settings changed.
+    #[boxed]
     pub async fn spares(
         &self,
         partition: &Bytes,

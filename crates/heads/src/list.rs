@@ -8,7 +8,7 @@ use std::str::FromStr;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use store::{Class, Step, Strength};
+use store::{Class, Step, Strength, boxed};
 
 use crate::children::{Children, Marked, Name, Room};
 use crate::container_body::shard_of;
@@ -84,6 +84,7 @@ impl Found {
 impl Heads {
     /// A page of at most `max` children of a container, and where the listing continues. It has
     /// fewer if they have very long notes.
+    #[boxed]
     pub async fn list_children(
         &self,
         parent: &Parent,
@@ -127,6 +128,7 @@ impl Heads {
     /// at the last child. The children are in the order of the listing. The second value is where
     /// they begin; `None` means at the first child. Like any page, it has fewer if they have very
     /// long notes.
+    #[boxed]
     pub async fn children_before(
         &self,
         parent: &Parent,

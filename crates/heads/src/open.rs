@@ -7,9 +7,11 @@ use crate::handle::Heads;
 use crate::head::{Body, Head, ObjectState};
 use crate::revision::RevisionId;
 use crate::switch::{Switch, Switched};
+use store::boxed;
 
 impl Heads {
     /// Creates a top container if it does not exist.
+    #[boxed]
     pub async fn make_container(&self, container: Container, body: Body) -> ObjectsResult<()> {
         let partition = container.partition();
         let base = self.retry_transient(|| self.head_at(&partition)).await?;

@@ -7,6 +7,7 @@ use crate::chores::{Chore, Tally, Then};
 use crate::error::ObjectsResult;
 use crate::handle::Heads;
 use crate::queue::WorkEntry;
+use store::boxed;
 
 impl Heads {
     /// The number of failures in passes since this library was opened; a record counts each time
@@ -33,6 +34,12 @@ impl Heads {
         let dealt_with = tally.take(subject.escape_ascii(), outcome)?;
         let now = self.inner.surroundings.clock.now();
         let (done, then) = dealt_with.map_or((None, Then::Later(now)), |(done, then)| (Some(done), then));
+        self.end_with(then, records, subject).await?;
+        Ok(done)
+    }
+
+    #[boxed]
+    async fn end_with(&self, then: Then, records: &[WorkEntry], subject: &[u8]) -> ObjectsResult<()> {
         match then {
             Then::Finished => self.finish(records).await?,
             Then::Later(until) => self.postpone(records, subject, until).await?,
@@ -43,7 +50,7 @@ impl Heads {
                 self.postpone(&left, subject, until).await?;
             }
         }
-        Ok(done)
+        Ok(())
     }
 
     /// What happens to a record that is finished or left for the next pass.

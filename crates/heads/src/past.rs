@@ -12,7 +12,7 @@
 //! heads of its name.
 
 use bytes::Bytes;
-use store::{Class, NewRow, Scan, Table, UnixMillis, ValueKind, envelope};
+use store::{Class, NewRow, Scan, Table, UnixMillis, ValueKind, boxed, envelope};
 
 use crate::children::Marked;
 use crate::containment::Container;
@@ -90,6 +90,7 @@ impl Heads {
     }
 
     /// Some partitions of past members of a container, and where their list continues.
+    #[boxed]
     pub async fn past_partitions(
         &self,
         container: &Container,

@@ -33,7 +33,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use store::{
-    Class, Expect, Guard, NewRow, Outcome, Removal, Rows, Scan, Step, StoreError, Table, UnixMillis, ValueKind,
+    Class, Expect, Guard, NewRow, Outcome, Removal, Rows, Scan, Step, StoreError, Table, UnixMillis, ValueKind, boxed,
     envelope,
 };
 
@@ -219,6 +219,7 @@ impl Heads {
     }
 
     /// Begins a pass over a queue.
+    #[boxed]
     pub async fn pass(&self, queue: Queue) -> ObjectsResult<Pass> {
         let now = self.inner.surroundings.clock.now();
         let open_from = self.open_from(now);
@@ -293,6 +294,7 @@ impl Heads {
     /// Some due records, all of one shard of one bucket; `None` at the end of the pass. The next
     /// pass finds records again that are neither finished nor postponed. A page that cannot be read
     /// is counted, and the rest of its shard is left for a later pass.
+    #[boxed]
     pub async fn next_due(&self, pass: &mut Pass, tally: &mut Tally<'_>) -> ObjectsResult<Option<Vec<WorkEntry>>> {
         loop {
             if let Some(entries) = pass.found.pop() {
@@ -345,6 +347,7 @@ impl Heads {
 
     /// Ends a pass that has read all of its buckets: notes what was due, for monitors, and leaves
     /// the pass ([`Heads::leave_pass`]).
+    #[boxed]
     pub async fn end_pass(&self, pass: Pass) -> ObjectsResult<()> {
         self.inner.due_work.found(pass.queue, pass.due);
         self.leave_pass(pass).await
@@ -353,6 +356,7 @@ impl Heads {
     /// Leaves a pass, also one that has not read all of its buckets: moves the mark past the
     /// buckets that are empty forever, or back to what a walk found. It writes no mark that says
     /// the same as the stored one. Away from the heads' home the mark stays.
+    #[boxed]
     pub async fn leave_pass(&self, pass: Pass) -> ObjectsResult<()> {
         if pass.low.marked == Some(pass.empty_until) {
             return Ok(());
@@ -378,7 +382,8 @@ impl Heads {
     }
 
     /// Removes records of work that is done.
-    pub async fn finish(&self, entries: impl IntoIterator<Item = &WorkEntry>) -> ObjectsResult<()> {
+    #[boxed]
+    pub async fn finish(&self, entries: &[WorkEntry]) -> ObjectsResult<()> {
         let mut sorts: BTreeMap<&Bytes, Vec<Bytes>> = BTreeMap::new();
         for WorkEntry { partition, sort, .. } in entries {
             sorts.entry(partition).or_default().push(sort.clone());
@@ -409,7 +414,7 @@ impl Heads {
             // removal from there would lose it.
             if partition != entry.partition {
                 rows.entry(partition).or_default().push(NewRow::new(sort, value));
-                moved.push(entry);
+                moved.push(entry.clone());
             }
         }
         if moved.is_empty() {
@@ -417,7 +422,7 @@ impl Heads {
         }
         let put = |(partition, rows)| Step::Put { table: Table::Work, partition, rows };
         self.put_owed(rows.into_iter().map(put).collect()).await?;
-        self.finish(moved).await
+        self.finish(&moved).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads heads, and the first rows of a range.
 
 use bytes::Bytes;
-use store::{Call, Class, Row, Scan, Strength, Table};
+use store::{Call, Class, Row, Scan, Strength, Table, boxed};
 
 use crate::error::ObjectsResult;
 use crate::handle::Heads;
@@ -11,6 +11,7 @@ use crate::keys;
 impl Heads {
     /// Heads of many objects, in the given order; `None` if an object never existed. An unreadable
     /// head is an error of its own and does not affect others.
+    #[boxed]
     pub async fn heads_at(
         &self,
         partitions: &[Bytes],
@@ -45,6 +46,7 @@ impl Heads {
     }
 
     /// The head of any object, read strongly.
+    #[boxed]
     pub async fn head_at(&self, partition: &Bytes) -> ObjectsResult<Option<HeadRow>> {
         let call = self.call(Class::Description).strong();
         let row = self.inner.store.get(call, Table::Objects, partition, &keys::head()).await?;
@@ -53,6 +55,7 @@ impl Heads {
 
     /// The same, read serially: after every change of it that was decided, also if its outcome was
     /// unknown to the process that made it.
+    #[boxed]
     pub async fn decided_head_at(&self, partition: &Bytes) -> ObjectsResult<Option<HeadRow>> {
         let call = self.call(Class::Description).serial();
         let row = self.inner.store.get(call, Table::Objects, partition, &keys::head()).await?;
@@ -60,6 +63,7 @@ impl Heads {
     }
 
     /// The first page of a range.
+    #[boxed]
     pub async fn first_rows(&self, table: Table, partition: &Bytes, scan: Scan) -> ObjectsResult<Vec<Row>> {
         let read = || async {
             let call = self.call(Class::Description).strong();

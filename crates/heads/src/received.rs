@@ -15,7 +15,7 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::{Call, ContentId, Stored, Table, UnixMillis, ValueKind};
+use store::{Call, ContentId, Stored, Table, UnixMillis, ValueKind, boxed};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::guarded::Known;
@@ -121,6 +121,7 @@ impl ReceivedVersions {
 
 impl Heads {
     /// The received versions of an object.
+    #[boxed]
     pub async fn received(&self, object: &Bytes) -> ObjectsResult<ReceivedVersions> {
         Ok(self.known_received(object).await?.value.unwrap_or_default())
     }
@@ -141,11 +142,12 @@ impl Heads {
     ///
     /// A long list is no small row. A change that removes is still refused as late as removals when
     /// disk space runs low: it replaces a list by one that is not longer.
+    #[boxed]
     pub async fn change_received(
         &self,
         object: &Bytes,
         amends: Amends,
-        change: impl Fn(&ReceivedVersions) -> Option<ReceivedVersions>,
+        change: &(dyn Fn(&ReceivedVersions) -> Option<ReceivedVersions> + Sync),
     ) -> ObjectsResult<ReceivedVersions> {
         let of: fn(Call) -> Call = match amends {
             Amends::Adding => std::convert::identity,
@@ -171,6 +173,7 @@ impl Heads {
 
     /// The revision from which on received versions of an object with this head are kept: that of
     /// the oldest version that is kept, or of the present one.
+    #[boxed]
     pub async fn received_kept_from(&self, object: &Bytes, head: &Head, keep: Keep) -> ObjectsResult<RevisionId> {
         match keep {
             Keep::All | Keep::Explicit => Ok(RevisionId::ZERO),

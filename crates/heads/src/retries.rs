@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use store::{Call, Class, Deadline, Outcome, Step};
+use store::{Call, Class, Deadline, Outcome, Step, boxed};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
@@ -29,6 +29,7 @@ impl Default for Tries {
 
 impl Tries {
     /// Waits a little; returns false after the last try.
+    #[boxed]
     pub async fn again(&mut self) -> bool {
         self.left -= 1;
         if self.left == 0 {
@@ -60,21 +61,25 @@ impl Heads {
     }
 
     /// Runs steps that are never refused (puts, removals) until they are acknowledged.
+    #[boxed]
     pub async fn put_acknowledged(&self, class: Class, steps: Vec<Step>) -> ObjectsResult<()> {
         self.run_acknowledged(self.call(class), steps).await
     }
 
     /// The same for small steps of a removal.
+    #[boxed]
     pub async fn put_removing(&self, steps: Vec<Step>) -> ObjectsResult<()> {
         self.run_acknowledged(self.call(Class::Description).removing(), steps).await
     }
 
     /// The same for steps of a removal of which there may be many.
+    #[boxed]
     pub async fn put_owed(&self, steps: Vec<Step>) -> ObjectsResult<()> {
         self.run_acknowledged(self.call(Class::Description).owed(), steps).await
     }
 
     /// The same for steps of any call, which has as long for each try.
+    #[boxed]
     pub async fn run_acknowledged(&self, call: Call, steps: Vec<Step>) -> ObjectsResult<()> {
         let within = call.deadline.remaining();
         self.retry_transient(|| async {

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use store::{Class, NewRow, Removal, Scan, Step, Strength, Table, ValueKind, envelope};
+use store::{Class, NewRow, Removal, Scan, Step, Strength, Table, ValueKind, boxed, envelope};
 
 use crate::children::{Children, Marked};
 use crate::container_body::{ContainerBody, ShardEpochs, shard_of};
@@ -93,6 +93,7 @@ impl Batch {
 impl Heads {
     /// Visits a shard: continues a rewrite that was begun, drops what an earlier one left, or
     /// begins a rewrite if that is worthwhile. Returns whether the shard was rewritten.
+    #[boxed]
     pub async fn tend_shard(&self, parent: &Parent, shard: u16) -> ObjectsResult<bool> {
         if parent.body().growing.is_some() {
             return Ok(false);
@@ -150,10 +151,7 @@ impl Heads {
         let old = parent.partition(shard, epoch);
         let mut batch = Batch::default();
         // The shard's number is also that of one of the shards that it becomes.
-        batch.add(
-            parent.partition(shard, next),
-            self.newest_change(std::iter::once(old.clone())).await?.map(change_row),
-        );
+        batch.add(parent.partition(shard, next), self.newest_change(vec![old.clone()]).await?.map(change_row));
         let mut has_past = false;
         let mut children = Children::new(std::iter::once(old), Bytes::new(), Strength::Strong);
         while let Some(child) = children.next(self).await? {
@@ -210,7 +208,7 @@ impl Heads {
             head.body.container_mut().map(|container| *container = epochs)?;
             Some(head)
         };
-        let row = self.amend(&parent.container().partition(), change).await?;
+        let row = self.amend(&parent.container().partition(), &change).await?;
         let container = row.as_ref().and_then(|row| row.head.live_container());
         Ok(container.is_some_and(|container| container.epochs(to.shard) == to))
     }
@@ -247,6 +245,7 @@ impl Heads {
     /// Removes all rows of a partition, one page at a time. Removes at most `rows_left` rows, and
     /// subtracts them from it. Returns true if nothing is left. Removed rows stay removed, so a
     /// later call begins with the rest.
+    #[boxed]
     pub async fn remove_all(&self, table: Table, partition: &Bytes, rows_left: &mut u64) -> ObjectsResult<bool> {
         let mut scan = Some(Scan::prefix(Bytes::new(), SCAN_BYTES));
         while let Some(range) = scan {

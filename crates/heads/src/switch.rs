@@ -8,7 +8,7 @@
 //! again.
 
 use bytes::Bytes;
-use store::{Call, Class, Expect, Guard, Outcome, Stamp, Step, Table, UnixMillis};
+use store::{Call, Class, Expect, Guard, Outcome, Stamp, Step, Table, UnixMillis, boxed};
 
 use crate::claim::Holder;
 use crate::error::{ObjectsError, ObjectsResult};
@@ -108,6 +108,7 @@ impl Heads {
     /// [`Heads::settle_change`].
     ///
     /// [`LibraryOptions::switch_within`]: crate::LibraryOptions::switch_within
+    #[boxed]
     pub async fn switch(&self, switch: Switch) -> ObjectsResult<Switched> {
         let revision = switch.head.revision;
         // Before a position is minted, so that no try begins once readers may pass the position.
@@ -207,7 +208,7 @@ impl Heads {
             Some(head) => Some(Head { floor: revision, ..head.clone() }),
             None => Some(Head { floor: revision, ..Head::free() }),
         };
-        self.amend(partition, fence).await?;
+        self.amend(partition, &fence).await?;
         Ok(matches!(self.look(partition, revision, true).await?, Fate::Switched))
     }
 
@@ -303,6 +304,7 @@ impl Heads {
 
     /// Writes a head without a new revision, after the steps in `before`. Returns the new head if
     /// it was certainly applied; `None` means that the caller must read again and decide again.
+    #[boxed]
     pub async fn try_amend(
         &self,
         partition: &Bytes,
@@ -317,6 +319,7 @@ impl Heads {
     }
 
     /// The same, and also returns whether a try that was not applied may still be.
+    #[boxed]
     pub async fn amend_once(
         &self,
         partition: &Bytes,
@@ -340,10 +343,11 @@ impl Heads {
 
     /// Amends a head with `change`, which is called again whenever the head changed meanwhile and
     /// returns `None` when nothing is left to do. Returns the resulting head.
+    #[boxed]
     pub async fn amend(
         &self,
         partition: &Bytes,
-        change: impl Fn(Option<&Head>) -> Option<Head>,
+        change: &(dyn Fn(Option<&Head>) -> Option<Head> + Sync),
     ) -> ObjectsResult<Option<HeadRow>> {
         let mut tries = Tries::default();
         loop {
@@ -362,22 +366,24 @@ impl Heads {
 
     /// Makes a deleted head free, so that its name can be used again. Returns the head if it is
     /// free then; `None` if it is not deleted any more, or was deleted again.
+    #[boxed]
     pub async fn free(&self, partition: &Bytes, deleted: RevisionId) -> ObjectsResult<Option<HeadRow>> {
         let change = |head: Option<&Head>| {
             let head = head.filter(|head| head.state == ObjectState::Deleted && head.revision == deleted)?;
             Some(Head { state: ObjectState::Free, ..head.clone() })
         };
-        let freed = self.amend(partition, change).await?;
+        let freed = self.amend(partition, &change).await?;
         Ok(freed.filter(|row| row.head.state == ObjectState::Free && row.head.revision == deleted))
     }
 
     /// Makes sure that no revision at or below `revision` is ever switched in, unless the object is
     /// live.
+    #[boxed]
     pub async fn fence(&self, partition: &Bytes, revision: RevisionId) -> ObjectsResult<Option<HeadRow>> {
         if !self.keeps(Rule::Fence) {
             return self.retry_transient(|| self.head_at(partition)).await;
         }
-        self.amend(partition, |head| match head {
+        self.amend(partition, &|head| match head {
             Some(head) if head.state == ObjectState::Live || head.floor >= revision => None,
             Some(head) => Some(Head { floor: revision, ..head.clone() }),
             None => Some(Head { floor: revision, ..Head::free() }),

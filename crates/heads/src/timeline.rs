@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use store::{Direction, Stamp};
+use store::{Direction, Stamp, boxed};
 
 use crate::error::ObjectsResult;
 use crate::handle::Heads;
@@ -46,6 +46,7 @@ impl Keep {
 
 impl Heads {
     /// The versions of an object; `None` if it never existed.
+    #[boxed]
     pub async fn timeline(&self, object: &Bytes, keep: Keep) -> ObjectsResult<Option<Timeline>> {
         let row = self.retry_transient(|| self.head_at(object)).await?;
         match row {
@@ -55,6 +56,7 @@ impl Heads {
     }
 
     /// The versions of an object as of a strong read of its head.
+    #[boxed]
     pub async fn timeline_before(&self, object: &Bytes, row: HeadRow, keep: Keep) -> ObjectsResult<Timeline> {
         let listed = Listed::of(object, keep);
         let kept_from = match listed {
@@ -82,6 +84,7 @@ impl Timeline {
     }
 
     /// Whether its marks allow a version to be read.
+    #[boxed]
     pub async fn is_listed(&self, head: &Head) -> ObjectsResult<bool> {
         Ok(self.listed == Listed::Kept || self.listed.has(self.marked(head).await?))
     }
@@ -102,6 +105,7 @@ impl Timeline {
     }
 
     /// Whether a version was removed.
+    #[boxed]
     pub async fn is_removed(&self, head: &Head) -> ObjectsResult<bool> {
         Ok(self.listed != Listed::Kept && self.marked(head).await?.removed())
     }
@@ -144,6 +148,7 @@ impl Timeline {
     }
 
     /// The newest version below a revision that `is_shown`, kept or not, unless its marks hide it.
+    #[boxed]
     pub async fn newest_below(&self, below: RevisionId, is_shown: Shown) -> ObjectsResult<Option<HeadRow>> {
         if self.listed == Listed::Asked {
             return self.first_asked(RevisionId::ZERO, below, Direction::Backward, is_shown).await;
@@ -171,6 +176,7 @@ impl Timeline {
     }
 
     /// The newest version of an incarnation, kept or not, unless its marks hide it.
+    #[boxed]
     pub async fn newest_of(&self, incarnation: RevisionId) -> ObjectsResult<Option<HeadRow>> {
         if self.listed == Listed::Asked {
             let is_of = |head: &Head| head.incarnation == incarnation;
@@ -195,11 +201,13 @@ impl Timeline {
 
     /// The version that was in force when exactly the revisions below `below` had been made; `None`
     /// if there was none, for example because it was deleted, or if its marks hide it.
+    #[boxed]
     pub async fn in_force(&self, below: RevisionId) -> ObjectsResult<Option<HeadRow>> {
         self.if_listed(self.live_below(below).await?).await
     }
 
     /// Whether the version that was in force then was removed.
+    #[boxed]
     pub async fn was_removed(&self, below: RevisionId) -> ObjectsResult<bool> {
         match self.live_below(below).await? {
             Some(row) => self.is_removed(&row.head).await,
@@ -220,6 +228,7 @@ impl Timeline {
     /// The version that was in force when exactly the changes below a position had been made
     /// ([`Head::since`]); `None` if there was none. If everything below it is settled
     /// ([`Heads::check_settled`]), this never changes.
+    #[boxed]
     pub async fn then(&self, below: RevisionId) -> ObjectsResult<Option<HeadRow>> {
         let read = || async {
             let log = self.heads.log_before(&self.object, &self.row.head);
@@ -237,6 +246,7 @@ impl Timeline {
     }
 
     /// The version that begins with a revision, kept or not, unless its marks hide it.
+    #[boxed]
     pub async fn version(&self, revision: RevisionId) -> ObjectsResult<Option<HeadRow>> {
         if self.row.head.revision == revision {
             return self.if_listed(Some(self.row.clone())).await;
@@ -247,6 +257,7 @@ impl Timeline {
     }
 
     /// The first head of a version from a revision on, listed or not.
+    #[boxed]
     pub async fn first_ever(&self, from: RevisionId) -> ObjectsResult<Option<RevisionId>> {
         let read = || async {
             let log = self.heads.log_before(&self.object, &self.row.head);
@@ -268,6 +279,7 @@ impl Timeline {
     }
 
     /// The oldest version from a revision on that `is_shown`, kept or not, unless its marks hide it.
+    #[boxed]
     pub async fn oldest_from(&self, from: RevisionId, is_shown: Shown) -> ObjectsResult<Option<HeadRow>> {
         if self.listed == Listed::Asked {
             return self.first_asked(from, RevisionId::LAST, Direction::Forward, is_shown).await;
@@ -331,13 +343,24 @@ impl Timeline {
         is_shown: Shown,
         view: impl Fn(&Head) -> T,
     ) -> ObjectsResult<Vec<T>> {
+        Ok(self.page_of_heads(from, to, max, is_shown).await?.iter().map(view).collect())
+    }
+
+    #[boxed]
+    async fn page_of_heads(
+        &self,
+        from: RevisionId,
+        to: RevisionId,
+        max: usize,
+        is_shown: Shown,
+    ) -> ObjectsResult<Vec<Head>> {
         let is_wanted = |head: &Head| is_version(head) && is_shown(head) && (from..to).contains(&head.revision);
         let asked = || async {
             let (mut asked, mut found) = (self.asked(from, to, Direction::Forward).await?, Vec::new());
             while found.len() < max
                 && let Some(head) = asked.next().await?
             {
-                found.extend(is_wanted(&head).then(|| view(&head)));
+                found.extend(is_wanted(&head).then_some(head));
             }
             Ok(found)
         };
@@ -352,22 +375,23 @@ impl Timeline {
             while found.len() < max
                 && let Some(head) = entries.next_head().await?
             {
+                let revision = head.revision;
                 if is_wanted(&head) {
                     if self.is_listed(&head).await? {
-                        found.push(view(&head));
+                        found.push(head);
                     }
                     hidden = 0;
                 } else {
                     hidden += 1;
                 }
                 if hidden > HIDDEN_MAX {
-                    let next = self.first_of_oldest(head.revision, is_shown).await?;
+                    let next = self.first_of_oldest(revision, is_shown).await?;
                     entries = log.between(next.map_or(to, |row| row.head.revision), to).await?;
                     hidden = 0;
                 }
             }
             if found.len() < max && is_wanted(&self.row.head) && self.is_listed(&self.row.head).await? {
-                found.push(view(&self.row.head));
+                found.push(self.row.head.clone());
             }
             Ok(found)
         };

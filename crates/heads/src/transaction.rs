@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use store::{Class, Outcome, PlainValue, Step, Stored, Table, UnixMillis, ValueKind, envelope};
+use store::{Class, Outcome, PlainValue, Step, Stored, Table, UnixMillis, ValueKind, boxed, envelope};
 
 use crate::claim::{Claim, Holder, TransactionId};
 use crate::error::{ObjectsError, ObjectsResult};
@@ -91,6 +91,7 @@ enum Replaced {
 
 impl Heads {
     /// Begins a transaction. A record of work is put first, so that whatever begins also ends.
+    #[boxed]
     pub async fn begin_transaction(&self, owner: &str, life: Duration) -> ObjectsResult<(TransactionId, Transaction)> {
         let id = TransactionId(self.surroundings().random.bytes());
         let now = self.now();
@@ -115,6 +116,7 @@ impl Heads {
     }
 
     /// The state of a transaction, read strongly; `None` if there is none, or if it is forgotten.
+    #[boxed]
     pub async fn transaction(&self, id: TransactionId) -> ObjectsResult<Option<Transaction>> {
         let read = || async {
             let call = self.call(Class::Description).strong();
@@ -127,6 +129,7 @@ impl Heads {
 
     /// Changes the state of a transaction from one that was read. Returns the state that is stored
     /// then, which is another one if another server was first; `None` if it is forgotten.
+    #[boxed]
     pub async fn change_transaction(
         &self,
         id: TransactionId,
@@ -144,6 +147,7 @@ impl Heads {
     /// create or change something. Then it is refused when disk space runs low, as other small
     /// writes are; what was decided is carried out as long as anything can be deleted. Otherwise
     /// like [`Heads::change_transaction`].
+    #[boxed]
     pub async fn decide_transaction(
         &self,
         id: TransactionId,
@@ -171,12 +175,14 @@ impl Heads {
     }
 
     /// Forgets a transaction that has ended.
+    #[boxed]
     pub async fn forget_transaction(&self, id: TransactionId, ended: &Transaction) -> ObjectsResult<()> {
         self.replace_state(id, Some(ended), None, None, Amends::Removing).await.map(|_| ())
     }
 
     /// The state of a transaction after this server's clock has ended it, if it was time for that.
     /// Another server, whose clock is behind, may have promised the time at which it expires.
+    #[boxed]
     pub async fn present_transaction(&self, id: TransactionId) -> ObjectsResult<Option<Transaction>> {
         match self.transaction(id).await? {
             Some(late) if late.phase.is_undecided() && self.now() >= self.expires(late.until) => {
@@ -191,6 +197,7 @@ impl Heads {
     ///
     /// Only a decided end counts. A writer that went by its clock alone could take an object from a
     /// transaction that another server, with another clock, is about to commit.
+    #[boxed]
     pub async fn claim_is_over(&self, claim: Claim) -> ObjectsResult<Result<(), Transaction>> {
         let state = match self.keeps(Rule::EndFirst) {
             true => self.present_transaction(claim.transaction).await?,

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
-use store::{Class, Direction, NewRow, Scan, Step, Table, ValueKind, envelope};
+use store::{Class, Direction, NewRow, Scan, Step, Table, ValueKind, boxed, envelope};
 
 use crate::error::{ObjectsError, ObjectsResult};
 use crate::handle::Heads;
@@ -103,6 +103,7 @@ pub fn seal_mark() -> Bytes {
 
 impl Heads {
     /// The marks on the versions of a page of an object's head log.
+    #[boxed]
     pub async fn version_marks(&self, object: &Bytes, page: u64) -> ObjectsResult<PageMarks> {
         let partition = keys::log_page(object, page);
         let mut marks = PageMarks::new();
@@ -136,6 +137,7 @@ pub struct AskedVersions<'a> {
 
 impl<'a> AskedVersions<'a> {
     /// Those of an object with this head, from a revision on and below another.
+    #[boxed]
     pub async fn new(
         heads: &'a Heads,
         object: &'a Bytes,

@@ -40,7 +40,7 @@ use repository::backlinks::BUCKETS;
 use store::copying::{Copier, CopyError};
 use store::{
     Call, Class, ContentHeader, ContentId, ContentStream, Deadline, Outcome, Row, Rows, Scan, Stamp, Step, Store,
-    StoreError, StoreResult, Table, ValueKind, WalkPage, Wrapper, envelope,
+    StoreError, StoreResult, Table, ValueKind, WalkPage, Wrapper, boxed, envelope,
 };
 
 /// Bytes of a page of rows that are read to learn what else to copy.
@@ -104,6 +104,7 @@ impl Copied {
 
 /// Identifies a store, whatever its address: the incarnation of the root of its repository. `None`:
 /// it has no root yet. Copies of a store have its lineage.
+#[boxed]
 pub async fn lineage(store: &dyn Store) -> StoreResult<Option<RevisionId>> {
     let root = keys::resource_partition(&ResourcePath::root());
     let call = Call::new(Class::Description, Deadline::within(LINEAGE_MAX)).strong();
@@ -229,6 +230,7 @@ impl Following {
         copied.buffer_unordered(AT_ONCE).try_filter_map(async |damaged| Ok(damaged)).try_collect().await
     }
 
+    #[boxed]
     async fn copy_object(&self, copier: &Copier, Changed { object, since }: &Changed) -> Result<(), CopyError> {
         let Some(row) = copier.row(Table::Objects, object, &keys::head()).await? else { return Ok(()) };
         let head = HeadRow::open(&row).map_err(of_objects)?.head;

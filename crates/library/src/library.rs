@@ -12,7 +12,7 @@ use heads::resource_body::ResourceBody;
 use heads::{Body, ContainerBody, Heads, LibraryOptions, ObjectsResult, ResourcePath, Rule, Surroundings};
 use repository::Repository;
 use search::Search;
-use store::{Clock, Store};
+use store::{Clock, Store, boxed};
 use volumes::Volumes;
 
 /// A library over a store. Cheap to clone; holds no state that another server would need.
@@ -38,6 +38,7 @@ impl Library {
     /// Opens a library: checks the options, and creates the top containers if they do not exist.
     /// Several servers may open the same store at once; one of them creates each container. Must be
     /// called within a tokio runtime, on which the writer of the audit runs.
+    #[boxed]
     pub async fn open(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: LibraryOptions) -> ObjectsResult<Self> {
         Self::open_within(store, Surroundings::of_this_machine(clock), options).await
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::{Deadline, Outcome, PlainValue, Row, Table};
+use store::{Deadline, Outcome, PlainValue, Row, Table, boxed};
 
 use crate::following::follow;
 use crate::mode::Mode;
@@ -65,6 +65,7 @@ impl Records {
     ///
     /// Errors: those of the store while it reads. A write that fails ends the step, and is in
     /// [`Dropped::stopped_by`].
+    #[boxed]
     pub async fn drop_expired(
         &self,
         deadline: Deadline,

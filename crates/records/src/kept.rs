@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use store::{Call, Class, Deadline, Outcome, PlainValue, Row, Step, StoreError, Table, UnixMillis};
+use store::{Call, Class, Deadline, Outcome, PlainValue, Row, Step, StoreError, Table, UnixMillis, boxed};
 
 use crate::attributes::Attribute;
 use crate::record::Record;
@@ -68,6 +68,7 @@ impl Walk {
 impl Records {
     /// Lets records begin at the time that servers of a shared store have kept, if the clock is
     /// behind it by at most [`AHEAD_MAX`]. Returns by how much it is behind.
+    #[boxed]
     pub async fn begin_at_kept_time(&self, deadline: Deadline) -> Result<Duration, RecordsError> {
         if !self.is_shared() {
             return Ok(Duration::ZERO);
@@ -90,6 +91,7 @@ impl Records {
     /// Keeps the time of a shared store for servers that start later, unless what is kept is behind
     /// it by at most `behind`. Nothing is kept before this process knows of a record, nor where
     /// nothing is decided: away from the home data center, or by a wrong clock.
+    #[boxed]
     pub async fn keep_time(&self, deadline: Deadline, behind: Duration) -> Result<(), RecordsError> {
         if !self.is_shared() || !self.mode.is_agreed() || self.store.check_home().is_err() {
             return Ok(());
@@ -110,6 +112,7 @@ impl Records {
     /// does no harm, because a walk compares what it writes.
     ///
     /// Errors: [`StoreError::ReadOnly`] where nothing can be changed.
+    #[boxed]
     pub async fn take_walk(
         &self,
         deadline: Deadline,
@@ -131,6 +134,7 @@ impl Records {
 
     /// Keeps where a walk goes on, and the turn for as long again. Nothing is kept if another
     /// server has taken the turn meanwhile.
+    #[boxed]
     pub async fn keep_walk(&self, deadline: Deadline, turn: WalkTurn, from: Option<Bytes>) -> Result<(), RecordsError> {
         let WalkTurn { from: _, server, lease, stored } = turn;
         let walk = Walk { server, leased_until: self.now().plus(lease), from };

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use store::{
     Call, Class, Deadline, Direction, Outcome, PlainValue, Row, Scan, Step, Store, StoreError, StoreResult, Table,
-    stored,
+    boxed, stored,
 };
 use tokio::time::{Instant, sleep};
 
@@ -58,6 +58,7 @@ impl Mode {
     }
 
     /// The mode that the rows of some record show; `None`: there is no record.
+    #[boxed]
     pub async fn of_any_record(store: &dyn Store, call: Call) -> StoreResult<Option<Self>> {
         let mut from = None;
         loop {

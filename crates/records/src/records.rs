@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use store::{
     Call, Class, Clock, Condition, Deadline, ForwardClock, Outcome, PlainValue, Row, Step, Store, StoreError,
-    StoreResult, Stored, Table, UnixMillis, ValueKind, stored,
+    StoreResult, Stored, Table, UnixMillis, ValueKind, boxed, stored,
 };
 use thiserror::Error;
 use tokio::time::{sleep, timeout_at};
@@ -181,6 +181,7 @@ impl Records {
     }
 
     /// Refuses if the records of the store are in another mode.
+    #[boxed]
     pub async fn check_mode(&self, deadline: Deadline) -> Result<(), RecordsError> {
         self.mode.look(deadline).await
     }
@@ -239,6 +240,7 @@ impl Records {
     }
 
     /// The record of an id as it is seen now.
+    #[boxed]
     pub async fn read(&self, deadline: Deadline, id: &Bytes) -> Result<Option<Record>, RecordsError> {
         check_id(id)?;
         self.mode.check(deadline).await?;
@@ -252,6 +254,7 @@ impl Records {
     }
 
     /// The records of many ids, in their order.
+    #[boxed]
     pub async fn read_many(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Record>>, RecordsError> {
         let found = self.read_listed(deadline, ids).await?;
         self.count_found(ids, &found);
@@ -259,6 +262,7 @@ impl Records {
     }
 
     /// The same for a caller that goes through all records. It does not count as asking for them.
+    #[boxed]
     pub async fn read_listed(&self, deadline: Deadline, ids: &[Bytes]) -> Result<Vec<Option<Record>>, RecordsError> {
         self.mode.check(deadline).await?;
         if self.mode() == Mode::Fast {
@@ -289,6 +293,7 @@ impl Records {
 
     /// The record of an id, in mode atomic, where no acknowledged change is missed. Away from the home
     /// of the store it may be: there all reads lag behind.
+    #[boxed]
     pub async fn read_current(&self, deadline: Deadline, id: &Bytes) -> Result<Option<Record>, RecordsError> {
         self.mode.check(deadline).await?;
         let row = self.current_rows(deadline, std::slice::from_ref(id)).await?.pop().flatten();
@@ -424,6 +429,7 @@ impl Records {
     ///
     /// Errors: [`StoreError::Invalid`] in mode atomic; [`RecordsError::TooLarge`] if the record is
     /// seen to get too large to be read.
+    #[boxed]
     pub async fn overwrite(&self, deadline: Deadline, id: &Bytes, change: Overwrite) -> Result<(), RecordsError> {
         check_id(id)?;
         if self.mode() == Mode::Atomic {
@@ -461,6 +467,7 @@ impl Records {
 
     /// Some ids of stored records, some of which may have expired meanwhile. A record that is there
     /// during the whole walk is found.
+    #[boxed]
     pub async fn ids(&self, deadline: Deadline, from: Option<Bytes>, max: usize) -> Result<IdPage, RecordsError> {
         self.mode.check(deadline).await?;
         let page = by(deadline, self.store.walk(call(deadline), Table::Records, from, max)).await?;

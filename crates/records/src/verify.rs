@@ -1,7 +1,7 @@
 //! Reads all records, and names those that are damaged.
 
 use bytes::Bytes;
-use store::{Deadline, StoreError, Table};
+use store::{Deadline, StoreError, Table, boxed};
 
 use crate::records::{IdPage, Records, RecordsError, by, call, decoded};
 
@@ -26,6 +26,7 @@ impl Records {
     ///
     /// Errors: those of the store. A list of records that is damaged itself is
     /// [`StoreError::Corrupt`]: the walk cannot go on behind it.
+    #[boxed]
     pub async fn verify_some(
         &self,
         deadline: Deadline,

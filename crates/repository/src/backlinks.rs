@@ -21,7 +21,7 @@ use heads::container_body::shard_of;
 use heads::error::ObjectsResult;
 use heads::keys::{self, Link};
 use heads::path::ResourcePath;
-use store::{Class, NewRow, Scan, Step, Table, ValueKind, envelope};
+use store::{Class, NewRow, Scan, Step, Table, ValueKind, boxed, envelope};
 
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
@@ -75,6 +75,7 @@ impl Backlinks {
 impl Repository {
     /// The next resources that point at this one, or did so before; `None` if there are no more. A
     /// page may be empty.
+    #[boxed]
     pub async fn more_backlinks(&self, links: &mut Backlinks) -> ObjectsResult<Option<Vec<ResourcePath>>> {
         loop {
             let at_once = links.buckets.len().min(BUCKETS_AT_ONCE);

@@ -175,7 +175,7 @@ impl Repository {
             let head = head.filter(|head| head.claim == Some(claim))?;
             Some(Head { claim: before, ..head.clone() })
         };
-        if let Err(error) = self.heads.amend(object, withdrawn).await {
+        if let Err(error) = self.heads.amend(object, &withdrawn).await {
             tracing::warn!(transaction = %claim.transaction, %error, "a claim that does not count stays");
         }
     }
@@ -187,5 +187,5 @@ pub(crate) async fn release(heads: &Heads, object: &Bytes, id: TransactionId) ->
         let head = head.filter(|head| head.claim.is_some_and(|claim| claim.transaction == id))?;
         Some(Head { claim: None, ..head.clone() })
     };
-    heads.amend(object, unclaimed).await.map(|_| ())
+    heads.amend(object, &unclaimed).await.map(|_| ())
 }

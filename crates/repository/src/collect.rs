@@ -12,7 +12,7 @@ use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{Body, Head};
 use heads::keys;
 use heads::resource_body::BytesPlace;
-use store::{Class, ContentId, ContentState, Scan, Table};
+use store::{Class, ContentId, ContentState, Scan, Table, boxed};
 
 use crate::handle::Repository;
 
@@ -24,6 +24,7 @@ const SCAN_BYTES: usize = 64 << 10;
 
 impl Repository {
     /// Checks the next contents in turn and deletes orphans. Returns how many were deleted.
+    #[boxed]
     pub async fn collect_contents(&self) -> ObjectsResult<u64> {
         if !self.heads.is_home() {
             return Ok(0);

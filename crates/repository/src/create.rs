@@ -16,7 +16,7 @@ use heads::retries::changes_all_the_time;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::switch::Switched;
-use store::{ContentId, NewRow, Random, Step, Table, ValueKind, envelope};
+use store::{ContentId, NewRow, Random, Step, Table, ValueKind, boxed, envelope};
 
 use crate::describe;
 use crate::error::{ResourceError, ResourceResult};
@@ -78,6 +78,7 @@ impl Repository {
     /// Creates a resource at a path, and the missing containers above it. Fails with
     /// [`ResourceError::Exists`] if there is a resource, [`ResourceError::Gone`] if one was deleted
     /// there.
+    #[boxed]
     pub async fn create(&self, path: &ResourcePath, new: &NewResource) -> ResourceResult<Written> {
         self.create_at(path, new, Over::Nothing).await
     }
@@ -85,6 +86,7 @@ impl Repository {
     /// The same, also in place of a tombstone at the path: one write ends the tombstone and creates
     /// the resource, so a creation that is refused leaves the tombstone. Fails with
     /// [`ResourceError::Moved`] if what was there is still being deleted, and in a transaction.
+    #[boxed]
     pub async fn create_over(&self, path: &ResourcePath, new: &NewResource) -> ResourceResult<Written> {
         if self.transaction.is_some() {
             return Err(ResourceError::NotInTransaction("tombstones are not removed"));

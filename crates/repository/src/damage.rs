@@ -16,7 +16,7 @@ use heads::keys;
 use heads::path::ResourcePath;
 use heads::resource_body::Part;
 use heads::revision::RevisionId;
-use store::{Class, NewRow, Outcome, Removal, Step, StoreError, Table, ValueKind, envelope};
+use store::{Class, NewRow, Outcome, Removal, Step, StoreError, Table, ValueKind, boxed, envelope};
 
 use crate::handle::Repository;
 use crate::resource::Resource;
@@ -50,6 +50,7 @@ impl Repository {
     }
 
     /// Refuses a part that is marked as damaged, with [`ObjectsError::DamagedResource`].
+    #[boxed]
     pub async fn refuse_marked(&self, resource: &Resource, part: Part) -> ObjectsResult<()> {
         let revision = resource.parts().find(|(of, _)| *of == part).map(|(_, revision)| revision);
         match revision {
@@ -166,6 +167,7 @@ impl Repository {
 
     /// Counts the existing resources with a mark on a current part, by partitions of
     /// [`Table::Damage`]. A resource with marks in two partitions counts for the first of them.
+    #[boxed]
     pub async fn count_damaged_resources(&self, partitions: &[Bytes]) -> ObjectsResult<u64> {
         let mut count = 0;
         for partition in partitions {

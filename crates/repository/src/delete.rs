@@ -23,7 +23,7 @@ use heads::revision::RevisionId;
 use heads::rules::Rule;
 use heads::switch::{Switch, Switched};
 use serde::{Deserialize, Serialize};
-use store::{Class, Stored, Strength, Table, ValueKind};
+use store::{Class, Stored, Strength, Table, ValueKind, boxed};
 
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
@@ -63,6 +63,7 @@ impl Repository {
     ///
     /// Fails with [`ResourceError::Moved`] if another writer changed the resource since it was
     /// read. Then nothing is changed.
+    #[boxed]
     pub async fn delete(&self, resource: &Resource) -> ResourceResult<()> {
         match self.transaction {
             Some(id) => self.stage_deletion(id, resource).await,
@@ -144,6 +145,7 @@ impl Repository {
     }
 
     /// Records again that a container is being deleted, for a store whose records may be lost.
+    #[boxed]
     pub async fn record_deletion(&self, path: &ResourcePath, deleting: &Head) -> ObjectsResult<()> {
         let sort = keys::container_job(deleting.revision, deleting.incarnation);
         let job = DeletionJob { path: path.to_string(), incarnation: deleting.incarnation };
@@ -153,6 +155,7 @@ impl Repository {
 
     /// Continues deletions that began at least `age_min` ago and do not run in this process.
     /// Returns how many were finished.
+    #[boxed]
     pub async fn resume_deletions(&self, age_min: Duration) -> ObjectsResult<u64> {
         let mut finished = 0;
         if !self.heads.is_home() {
@@ -192,7 +195,7 @@ impl Repository {
             return Ok((false, self.heads.finished_if(self.heads.requests_passed(since.time()))));
         }
         if !self.heads.keeps(Rule::JobFinish) {
-            self.heads.finish([record]).await?;
+            self.heads.finish(std::slice::from_ref(record)).await?;
         }
         self.finish_deletion(&path, job.incarnation).await?;
         Ok((true, Then::Finished))
@@ -351,6 +354,7 @@ impl Repository {
     ///
     /// Fails with [`ResourceError::Absent`] if nothing was deleted there, [`ResourceError::Exists`]
     /// if there is a resource, [`ResourceError::Gone`] if a container above it was deleted.
+    #[boxed]
     pub async fn remove_tombstone(&self, path: &ResourcePath) -> ResourceResult<()> {
         if self.transaction.is_some() {
             return Err(ResourceError::NotInTransaction("tombstones are not removed"));

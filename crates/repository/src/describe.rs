@@ -7,7 +7,7 @@ use heads::resource_body::Part;
 use heads::resource_body::StoredDescription;
 use heads::revision::RevisionId;
 use sha2::{Digest, Sha256};
-use store::{Class, NewRow, Row, Step, StoreError, Table, ValueKind, envelope};
+use store::{Class, NewRow, Row, Step, StoreError, Table, ValueKind, boxed, envelope};
 
 use crate::handle::Repository;
 use crate::resource::Resource;
@@ -46,6 +46,7 @@ pub(super) fn put(
 
 impl Repository {
     /// Reads the description of a resource, of the revision that was read. Marks damage.
+    #[boxed]
     pub async fn description(&self, resource: &Resource) -> ObjectsResult<Bytes> {
         if let Some(claim) = self.own_claim(resource.head())
             && let Some(staged) = self.staged_description(claim.transaction, &resource.body).await?
@@ -63,6 +64,7 @@ impl Repository {
 
     /// The descriptions of many resources, of the revisions that were read, in their order. Marks
     /// damage. Those that are longer than a row are read one after the other.
+    #[boxed]
     pub async fn descriptions(&self, resources: &[&Resource]) -> ObjectsResult<Vec<ObjectsResult<Bytes>>> {
         let key = |resource: &&Resource| {
             let StoredDescription { revision, pieces, .. } = resource.body.description;

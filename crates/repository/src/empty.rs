@@ -16,7 +16,7 @@ use heads::queues::Queue;
 use heads::revision::RevisionId;
 use heads::rewrite::DROPPED_ROWS_MAX;
 use serde::{Deserialize, Serialize};
-use store::{Class, Direction, NewRow, Removal, Scan, Step, Stored, Table, UnixMillis, ValueKind, envelope};
+use store::{Class, Direction, NewRow, Removal, Scan, Step, Stored, Table, UnixMillis, ValueKind, boxed, envelope};
 
 use crate::handle::Repository;
 
@@ -60,6 +60,7 @@ impl Repository {
     /// ago, because no page of a listing takes that long, and longer ago than past members are
     /// kept. Returns for how many containers. A container with very many marks is left half empty,
     /// and a later call continues.
+    #[boxed]
     pub async fn empty_deleted_containers(&self) -> ObjectsResult<u64> {
         let mut emptied = 0;
         if !self.heads.is_home() {

@@ -43,7 +43,7 @@ use heads::switch::Amends;
 use heads::timeline::Timeline;
 use heads::version_marks::{Listed, seal_mark};
 use store::row::prefix_end;
-use store::{Class, ContentId, NewRow, Removal, Scan, Step, Table, UnixMillis, ValueKind, envelope};
+use store::{Class, ContentId, NewRow, Removal, Scan, Step, Table, UnixMillis, ValueKind, boxed, envelope};
 
 use crate::damage::unmark;
 use crate::error::{ResourceError, ResourceResult};
@@ -129,6 +129,7 @@ impl Repository {
     /// that no other version names are deleted. Fails with [`ResourceError::NoVersion`] if there is
     /// no such version, and with [`ResourceError::CurrentVersion`] if it is the current state. Away
     /// from the home of heads it fails as any change does: the version would still be read at home.
+    #[boxed]
     pub async fn remove_version(&self, path: &ResourcePath, revision: RevisionId) -> ResourceResult<()> {
         self.heads.store().check_home().map_err(ObjectsError::from)?;
         let object = keys::resource_partition(path);
@@ -161,6 +162,7 @@ impl Repository {
 
     /// Records again that versions were removed whose marks are in a page of a head log, for a
     /// store whose records may be lost.
+    #[boxed]
     pub async fn record_removals(&self, path: &ResourcePath, page: u64) -> ObjectsResult<()> {
         let object = keys::resource_partition(path);
         let marks = self.heads.retry_transient(|| self.heads.version_marks(&object, page)).await?;
@@ -174,6 +176,7 @@ impl Repository {
 
     /// Makes one pass over the resources with superseded versions. Returns for how many of them
     /// something was removed.
+    #[boxed]
     pub async fn collect_versions(&self) -> ObjectsResult<u64> {
         let mut removed = 0;
         if !self.heads.is_home() {
@@ -316,7 +319,7 @@ impl Repository {
                 continue;
             }
             // From then on its writer cannot list it any more.
-            let fenced = self.heads.change_received(object, Amends::Removing, |list| list.fenced(written)).await?;
+            let fenced = self.heads.change_received(object, Amends::Removing, &|list| list.fenced(written)).await?;
             let is_listed = fenced.has(written);
             if !is_listed {
                 self.delete_received(object, written, None).await?;
@@ -474,7 +477,7 @@ impl Repository {
         self.remove_written(object, batch).await?;
         let collected = since.min(condemned.floor.successor());
         self.heads
-            .amend(object, |head| {
+            .amend(object, &|head| {
                 let head = head.filter(|head| head.condemned == Some(condemned))?;
                 Some(Head { condemned: None, collected: head.collected.max(Some(collected)), ..head.clone() })
             })

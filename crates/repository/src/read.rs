@@ -18,7 +18,7 @@ use heads::resource_body::Part;
 use heads::resource_body::{Binary, BytesPlace};
 use heads::revision::RevisionId;
 use heads::rules::{Rule, Rules};
-use store::{Call, Class, StoreError, Strength, Table, ValueKind};
+use store::{Call, Class, StoreError, Strength, Table, ValueKind, boxed};
 
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
@@ -97,6 +97,7 @@ impl Located {
 
 impl Repository {
     /// The live resource at a path. Reads it and all containers above it strongly.
+    #[boxed]
     pub async fn resource(&self, path: &ResourcePath) -> ResourceResult<Resource> {
         let absent = || ResourceError::Absent(path.clone());
         if path.is_root() {
@@ -126,6 +127,7 @@ impl Repository {
     }
 
     /// The live resources at many paths, in their order. Heads above several of them are read once.
+    #[boxed]
     pub async fn resources_at(&self, paths: &[ResourcePath]) -> ObjectsResult<Vec<ResourceResult<Resource>>> {
         let mut found = Vec::with_capacity(paths.len());
         for paths in paths.chunks(BATCH_PATHS) {
@@ -173,6 +175,7 @@ impl Repository {
     /// Fails with [`ObjectsError::DamagedResource`] if the bytes are damaged, and marks the damage.
     /// If they are marked already, a request for all of them is refused at once, and a range is
     /// tried. Damage found later ends the stream with that error.
+    #[boxed]
     pub async fn content(
         &self,
         resource: &Resource,
@@ -253,6 +256,7 @@ impl Repository {
 
     /// A page of at most `max` children of a container; empty if the resource is not a container. It
     /// has fewer if the members that they name have very long IRIs.
+    #[boxed]
     pub async fn children(
         &self,
         resource: &Resource,
@@ -269,6 +273,7 @@ impl Repository {
     /// A page of at most `max` children of a container that ends where another page begins
     /// ([`ChildPage::begins`]); `None`: the last page. What a transaction creates is on the last page
     /// of its listing.
+    #[boxed]
     pub async fn children_before(
         &self,
         resource: &Resource,
@@ -311,6 +316,7 @@ impl Repository {
     }
 
     /// For each path, whether it is or was a child of the container that exists now.
+    #[boxed]
     pub async fn were_children(&self, paths: &[ResourcePath]) -> ObjectsResult<Vec<bool>> {
         let mut known = Vec::with_capacity(paths.len());
         for paths in paths.chunks(BATCH_PATHS) {
@@ -337,6 +343,7 @@ impl Repository {
     /// Returns those of `members` that no present or past child of the container at a path names.
     /// Reads marks until all are found. A deleted container has no known members, so the result is
     /// empty for it.
+    #[boxed]
     pub async fn never_named(
         &self,
         path: &ResourcePath,
@@ -376,11 +383,12 @@ impl Repository {
     }
 
     /// When a container's listing changed last; `None` if it never had a child.
+    #[boxed]
     pub async fn last_change(&self, resource: &Resource) -> ObjectsResult<Option<RevisionId>> {
         let Some(parent) = Parent::of(&Container::At(resource.path.clone()), &resource.row, self.heads.rules()) else {
             return Ok(None);
         };
-        let newest = self.heads.newest_change(parent.all_partitions()).await?;
+        let newest = self.heads.newest_change(parent.all_partitions().collect()).await?;
         Ok(newest.max(self.last_staged(resource).await?))
     }
 }

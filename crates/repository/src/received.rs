@@ -12,7 +12,7 @@ use heads::received::{RECEIVED_MAX, ReceivedState, ReceivedVersion, ReceivedVers
 use heads::resource_body::{BytesPlace, Kind, Membership, Part, ResourceBody};
 use heads::revision::RevisionId;
 use heads::switch::Amends;
-use store::{Class, ContentId, NewRow, Removal, Stamp, Step, Table, UnixMillis, ValueKind, envelope};
+use store::{Class, ContentId, NewRow, Removal, Stamp, Step, Table, UnixMillis, ValueKind, boxed, envelope};
 
 use crate::describe;
 use crate::error::{ResourceError, ResourceResult};
@@ -67,6 +67,7 @@ impl Repository {
     /// Fails with [`ResourceError::NotReceived`] if a resource cannot have a version at a time, as
     /// it is now. A version is before the present state, and in no second that has an address
     /// already: one in which another version begins, or in which a container was there.
+    #[boxed]
     pub async fn check_receivable(&self, resource: &Resource, at: UnixMillis) -> ResourceResult<()> {
         if self.transaction.is_some() {
             return Err(ResourceError::NotInTransaction("versions are not added"));
@@ -106,6 +107,7 @@ impl Repository {
     /// changes nothing of what there was as of a time. Fails with [`ResourceError::NotReceived`] if
     /// the version cannot have this time, and with [`ObjectsError::Overloaded`] if its parts took too
     /// long to write: then it is not listed.
+    #[boxed]
     pub async fn receive_version(&self, resource: &Resource, new: &NewVersion) -> ResourceResult<Written> {
         self.check_receivable(resource, new.at).await?;
         let (path, base) = (&resource.path, resource.head());
@@ -144,7 +146,7 @@ impl Repository {
         // content was collected.
         let until = now.plus(self.heads.options().switch_within);
         let in_time = |list: &ReceivedVersions| (self.heads.now() < until).then(|| list.with(version)).flatten();
-        let added = self.heads.change_received(&object, Amends::Adding, in_time).await;
+        let added = self.heads.change_received(&object, Amends::Adding, &in_time).await;
         // What the list names must stay, and after an error it may name this version.
         let list = added.map_err(|error| error.if_unsure(true))?;
         if !list.has(written) {
@@ -218,11 +220,12 @@ impl Repository {
         let noted = removed.iter().map(|revision| self.removing(path, *revision, floor)).collect();
         self.heads.put_owed(noted).await?;
         let object = keys::resource_partition(path);
-        self.heads.change_received(&object, Amends::Removing, |list| list.without(removed)).await?;
+        self.heads.change_received(&object, Amends::Removing, &|list| list.without(removed)).await?;
         Ok(())
     }
 
     /// Records again that received versions were removed, for a store whose records may be lost.
+    #[boxed]
     pub async fn record_received_removals(&self, path: &ResourcePath) -> ObjectsResult<()> {
         let list = self.heads.received(&keys::resource_partition(path)).await?;
         let removed = list.versions.iter().filter(|version| version.is_removed);

@@ -14,7 +14,7 @@ use heads::keys;
 use heads::queue::WorkEntry;
 use heads::queues::Queue;
 use heads::transaction::{Phase, Transaction};
-use store::{Class, Removal, Step, Table, UnixMillis, ValueKind, envelope};
+use store::{Class, Removal, Step, Table, UnixMillis, ValueKind, boxed, envelope};
 
 use crate::claim::release;
 use crate::error::{ResourceError, ResourceResult};
@@ -77,6 +77,7 @@ impl Repository {
     /// that may go on with it.
     ///
     /// Fails with [`ResourceError::TooManyTransactions`] if too many are open.
+    #[boxed]
     pub async fn begin_transaction(&self, owner: &str) -> ResourceResult<(TransactionId, Transaction)> {
         let options = self.heads.options();
         let (all_max, one_max) = (options.transactions_max, options.transactions_of_one_max);
@@ -93,12 +94,14 @@ impl Repository {
     /// The state of a transaction; an open one that has expired is ended first.
     ///
     /// Fails with [`ResourceError::NoTransaction`] if there is none of this owner.
+    #[boxed]
     pub async fn transaction_of(&self, id: TransactionId, owner: &str) -> ResourceResult<Transaction> {
         let state = self.heads.present_transaction(id).await?.filter(|state| state.owner == owner);
         state.ok_or(ResourceError::NoTransaction(id))
     }
 
     /// Renews an open transaction.
+    #[boxed]
     pub async fn renew_transaction(&self, id: TransactionId, owner: &str) -> ResourceResult<Transaction> {
         let state = self.open_of(id, owner).await?;
         let until = self.heads.now().plus(self.heads.options().transaction_timeout);
@@ -111,6 +114,7 @@ impl Repository {
 
     /// The transaction of a request that is part of it. It lasts at least half of
     /// `transaction_timeout` from now on.
+    #[boxed]
     pub async fn continue_transaction(&self, id: TransactionId, owner: &str) -> ResourceResult<Transaction> {
         let state = self.open_of(id, owner).await?;
         self.renewed_in_time(id, state).await
@@ -124,6 +128,7 @@ impl Repository {
     }
 
     /// Gives up an open transaction, and drops all of it.
+    #[boxed]
     pub async fn roll_back_transaction(&self, id: TransactionId, owner: &str) -> ResourceResult<()> {
         let mut state = self.transaction_of(id, owner).await?;
         if state.phase == Phase::RolledBack {
@@ -185,6 +190,7 @@ impl Repository {
     /// Makes one pass over transactions: ends those that have expired, carries out those that were
     /// decided at least `age_min` ago and on which this process does not work, drops what they
     /// left, and forgets them. Returns how many it ended or carried out.
+    #[boxed]
     pub async fn end_transactions(&self, age_min: Duration) -> ObjectsResult<u64> {
         let mut ended = 0;
         if !self.heads.is_home() {

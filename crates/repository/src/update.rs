@@ -10,6 +10,7 @@ use heads::mark::VersionMark;
 use heads::path::ResourcePath;
 use heads::resource_body::{Kind, Membership};
 use heads::switch::{Switch, Switched};
+use store::boxed;
 
 use crate::describe;
 use crate::error::{ResourceError, ResourceResult};
@@ -56,6 +57,7 @@ pub enum Update {
 impl Repository {
     /// Changes a resource. Fails with [`ResourceError::Moved`] if another writer changed it since
     /// it was read. Then nothing is changed.
+    #[boxed]
     pub async fn update(&self, resource: &Resource, update: &Update) -> ResourceResult<Written> {
         if let Some(id) = self.transaction {
             return self.stage_update(id, resource, update).boxed().await;

@@ -14,7 +14,7 @@ use md5::Md5;
 use parking_lot::Mutex;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
-use store::{Class, ContentId, StoreError, Table};
+use store::{Class, ContentId, StoreError, Table, boxed};
 use thiserror::Error;
 
 use crate::handle::Repository;
@@ -187,6 +187,7 @@ impl Repository {
 
     /// Stores the bytes of a version once more, so that a new head can name them. Fails like a read
     /// if they are damaged.
+    #[boxed]
     pub async fn upload_again(&self, version: &Resource, binary: &Binary) -> ObjectsResult<Uploaded> {
         let uploaded = match binary.elsewhere() {
             Some(Elsewhere { url, handling }) => Uploaded::elsewhere(url.clone(), *handling),
@@ -222,6 +223,7 @@ impl Repository {
 
     /// Deletes the content of an unused upload. If that fails, the content stays until the
     /// collector finds it.
+    #[boxed]
     pub async fn discard(&self, uploaded: &Uploaded) {
         let UploadedPlace::Content(id) = &uploaded.place else { return };
         let id = *id;
@@ -240,6 +242,7 @@ impl Repository {
     }
 
     /// Reads a resource's bytes and returns their digests.
+    #[boxed]
     pub async fn digests(
         &self,
         resource: &Resource,

@@ -12,7 +12,7 @@ use heads::resource_body::Part;
 use heads::retries::Tries;
 use heads::revision::RevisionId;
 use sha2::{Digest, Sha256};
-use store::{Class, Strength, Table};
+use store::{Class, Strength, Table, boxed};
 
 use crate::error::{ResourceError, ResourceResult};
 use crate::handle::Repository;
@@ -74,6 +74,7 @@ pub struct ResourcePage {
 impl Repository {
     /// Verifies the resource at a path at a pace, like [`Repository::verify`]. An unreadable head
     /// is a finding, not an error.
+    #[boxed]
     pub async fn verify_at(&self, path: &ResourcePath, pace: &Pace) -> ResourceResult<VerifiedResource> {
         match self.resource(path).await {
             Ok(resource) => Ok(self.verify_parts(&resource, &Part::ALL, pace).await?),
@@ -100,11 +101,13 @@ impl Repository {
     /// Reads all of a resource again: checks its description and its bytes against the checksum of
     /// each row and block, and against their SHA-256. Marks damage, and removes marks from sound
     /// parts. Passing failures are errors, never damage. Bytes stored elsewhere are not checked.
+    #[boxed]
     pub async fn verify(&self, resource: &Resource) -> ObjectsResult<VerifiedResource> {
         self.verify_parts(resource, &Part::ALL, Pace::unlimited()).await
     }
 
     /// Does the same with some parts of a resource, at a pace.
+    #[boxed]
     pub async fn verify_parts(
         &self,
         resource: &Resource,
@@ -149,6 +152,7 @@ impl Repository {
     /// Does the same with all earlier versions at a path that the history keeps, also of what was
     /// deleted. What several versions have in common is read once. Nothing is found where there
     /// never was anything.
+    #[boxed]
     pub async fn verify_versions(&self, path: &ResourcePath, pace: &Pace) -> ResourceResult<VerifiedVersions> {
         let mut verified = VerifiedVersions::default();
         let versions = match self.versions(path).await {
@@ -254,6 +258,7 @@ impl Repository {
     /// Some resources, from the beginning or from an earlier page's `next`. This walks over the
     /// stored partitions, so it uses the same memory however many resources there are. Includes
     /// resources whose heads cannot be read.
+    #[boxed]
     pub async fn resources(&self, from: Option<Bytes>) -> ObjectsResult<ResourcePage> {
         let walk = async || {
             let call = self.heads.call(Class::Description);

@@ -15,7 +15,7 @@ use heads::revision::RevisionId;
 use heads::timeline::{Shown, Timeline, Version};
 use heads::{Head, Keep};
 use sha2::{Digest, Sha256};
-use store::{Strength, stored};
+use store::{Strength, boxed, stored};
 use tokio::sync::OnceCell;
 
 use crate::error::{ResourceError, ResourceResult};
@@ -136,12 +136,14 @@ pub struct PastMembers(MembersAsOf);
 
 impl PastMembers {
     /// About `max` more members; `None` if there are no more.
+    #[boxed]
     pub async fn more(&mut self, max: usize) -> ResourceResult<Option<Vec<Child>>> {
         let members = self.0.more(max).await?;
         Ok(members.map(|members| members.into_iter().map(|member| Child::of(member.found)).collect()))
     }
 
     /// The same, with the incarnations that were the members.
+    #[boxed]
     pub async fn more_incarnations(&mut self, max: usize) -> ResourceResult<Option<Vec<(String, RevisionId)>>> {
         let named = |PastMember { found, incarnation }| (found.name, incarnation);
         Ok(self.0.more(max).await?.map(|members| members.into_iter().map(named).collect()))
@@ -172,6 +174,7 @@ impl Repository {
 
     /// Begins to list the members that a version of a container had when exactly the revisions
     /// below `below` had been made.
+    #[boxed]
     pub async fn members_as_of(&self, version: &Resource, below: RevisionId) -> ResourceResult<PastMembers> {
         let container = Container::At(version.path().clone());
         Ok(PastMembers(self.heads.members_as_of(&container, version.incarnation(), below).await?))
@@ -179,6 +182,7 @@ impl Repository {
 
     /// Begins to list the members that a container had when it was deleted: `version` is a version
     /// of it, and `deleted` the revision of that.
+    #[boxed]
     pub async fn last_members(&self, version: &Resource, deleted: RevisionId) -> ResourceResult<PastMembers> {
         let container = Container::At(version.path().clone());
         Ok(PastMembers(self.heads.last_members(&container, version.incarnation(), deleted).await?))
@@ -187,6 +191,7 @@ impl Repository {
     /// Begins to list the members that a container ever had, as far as they are kept. `version` is the
     /// newest of `versions`. A name that was used several times may be there several times. Of a
     /// container that is there, most members that are there are left out.
+    #[boxed]
     pub async fn members_ever(&self, versions: &Versions, version: &Resource) -> ResourceResult<PastMembers> {
         match versions.timeline.current().head.state {
             ObjectState::Live => {
@@ -199,6 +204,7 @@ impl Repository {
     }
 
     /// The revisions that deleted what was at these paths, as [`Repository::deleted`] says them.
+    #[boxed]
     pub async fn deleted_among(&self, paths: &[ResourcePath]) -> ResourceResult<Vec<Option<RevisionId>>> {
         let partitions: Vec<_> = paths.iter().map(keys::resource_partition).collect();
         let heads = self.heads.retry_transient(|| self.heads.heads_at(&partitions, Strength::Strong)).await?;
@@ -216,6 +222,7 @@ impl Repository {
 
     /// The revision that deleted what was at a path; `None` if there is no tombstone, or no version is
     /// kept.
+    #[boxed]
     pub async fn deleted(&self, path: &ResourcePath) -> ResourceResult<Option<RevisionId>> {
         if !self.keeps_versions(path) {
             return Ok(None);
@@ -240,6 +247,7 @@ impl Repository {
     }
 
     /// The revision that ended the incarnation of a version, if it ended.
+    #[boxed]
     pub async fn end_of(&self, version: &Resource) -> ResourceResult<Option<RevisionId>> {
         let partition = keys::resource_partition(version.path());
         let end = || async { self.heads.end_of(&partition, version.incarnation()).await };
@@ -248,6 +256,7 @@ impl Repository {
 
     /// The versions at a path, also if what was there is deleted. Fails with
     /// [`ResourceError::Absent`] if there never was a resource.
+    #[boxed]
     pub async fn versions(&self, path: &ResourcePath) -> ResourceResult<Versions> {
         let keep = self.heads.options().kept_at(path);
         let timeline = self.heads.timeline(&keys::resource_partition(path), keep).await?;
@@ -269,6 +278,7 @@ impl Repository {
 
     /// The versions at a path of which clients may know: all ([`Repository::versions`]), or none of
     /// what was deleted ([`Repository::versions_of_existing`]).
+    #[boxed]
     pub async fn versions_shown(&self, path: &ResourcePath, shows_deleted: bool) -> ResourceResult<Versions> {
         match shows_deleted {
             true => self.versions(path).await,
@@ -340,6 +350,7 @@ impl Versions {
     }
 
     /// Whether a version was ever received, removed or not.
+    #[boxed]
     pub async fn has_received(&self) -> ResourceResult<bool> {
         Ok(!self.all_received().await?.list.versions.is_empty())
     }
@@ -359,6 +370,7 @@ impl Versions {
     }
 
     /// The newest version below a revision.
+    #[boxed]
     pub async fn newest_below(&self, below: RevisionId) -> ResourceResult<Option<Resource>> {
         let received = self.received().await?.into_iter().rev().find(|version| version.revision() < below);
         self.either(self.newest_change_below(below).await?, received, Ordering::Greater).await
@@ -366,6 +378,7 @@ impl Versions {
 
     /// The revision of the newest version below another. Unlike the version, it is also known for
     /// a received version whose state is damaged, or has not arrived yet away from the home of heads.
+    #[boxed]
     pub async fn revision_below(&self, below: RevisionId) -> ResourceResult<Option<RevisionId>> {
         let received = self.received().await?.into_iter().map(|version| version.revision());
         let received = received.filter(|revision| *revision < below).max();
@@ -374,6 +387,7 @@ impl Versions {
     }
 
     /// The newest version below a revision that is a change.
+    #[boxed]
     pub async fn newest_change_below(&self, below: RevisionId) -> ResourceResult<Option<Resource>> {
         let row = self.timeline.newest_below(below, self.is_shown).await?.filter(|row| row.head.revision >= self.from);
         Ok(row.and_then(|row| Resource::of(self.path.clone(), row)))
@@ -385,6 +399,7 @@ impl Versions {
     }
 
     /// The newest version of an incarnation.
+    #[boxed]
     pub async fn newest_of(&self, incarnation: RevisionId) -> ResourceResult<Option<Resource>> {
         let row = self.timeline.newest_of(incarnation).await?;
         let row = row.filter(|row| row.head.revision >= self.from && (self.is_shown)(&row.head));
@@ -392,6 +407,7 @@ impl Versions {
     }
 
     /// The version that was in force when exactly the revisions below `below` had been made.
+    #[boxed]
     pub async fn in_force(&self, below: RevisionId) -> ResourceResult<Option<Resource>> {
         let row = self.timeline.in_force(below).await?;
         let row = row.filter(|row| row.head.revision >= self.from && (self.is_shown)(&row.head));
@@ -399,11 +415,13 @@ impl Versions {
     }
 
     /// Whether a client removed the version that was in force then.
+    #[boxed]
     pub async fn was_removed(&self, below: RevisionId) -> ResourceResult<bool> {
         Ok(self.timeline.was_removed(below).await?)
     }
 
     /// Whether the version that begins with a revision can be read.
+    #[boxed]
     pub async fn has(&self, revision: RevisionId) -> ResourceResult<bool> {
         if revision >= self.from && self.timeline.version(revision).await?.is_some() {
             return Ok(true);
@@ -413,6 +431,7 @@ impl Versions {
 
     /// The version that begins with a revision, if it can be read. The current one can be read also
     /// if versions are explicit and no client asked for it.
+    #[boxed]
     pub async fn at(&self, revision: RevisionId) -> ResourceResult<Option<Resource>> {
         if self.newest() == revision {
             return Ok(self.current());
@@ -428,12 +447,14 @@ impl Versions {
     }
 
     /// The oldest version from a revision on.
+    #[boxed]
     pub async fn oldest_from(&self, from: RevisionId) -> ResourceResult<Option<Resource>> {
         let received = self.received().await?.into_iter().find(|version| version.revision() >= from);
         self.either(self.oldest_change_from(from).await?, received, Ordering::Less).await
     }
 
     /// The revision of the oldest version from another on, like [`Versions::revision_below`].
+    #[boxed]
     pub async fn revision_from(&self, from: RevisionId) -> ResourceResult<Option<RevisionId>> {
         let received = self.received().await?.into_iter().map(|version| version.revision());
         let received = received.filter(|revision| *revision >= from).min();
@@ -447,6 +468,7 @@ impl Versions {
     }
 
     /// At most `max` versions from a revision on and below another, oldest first.
+    #[boxed]
     pub async fn page(&self, from: RevisionId, to: RevisionId, max: usize) -> ResourceResult<Vec<Version>> {
         let mut page = self.changes(from, to, max).await?;
         let received = self.received().await?.into_iter();
@@ -466,6 +488,7 @@ impl Versions {
 
     /// What happened from a revision on and below another, newest first, with at most `max` versions.
     /// A deletion is there if a version before it is; where versions are explicit, none is.
+    #[boxed]
     pub async fn newest_first(&self, from: RevisionId, to: RevisionId, max: usize) -> ResourceResult<Vec<Moment>> {
         let revisions = from.max(self.from)..to;
         let changes = self.timeline.newest_first(revisions, max, self.is_shown, Moment::of).await?;
@@ -505,6 +528,7 @@ impl Versions {
 
     /// The first version from a revision on and below another that there ever was; `None` if there
     /// was none. It need be neither kept nor of the chosen kind, and may have been removed.
+    #[boxed]
     pub async fn first_ever(&self, from: RevisionId, to: RevisionId) -> ResourceResult<Option<RevisionId>> {
         // Each received version is the first of its second.
         if from >= to {

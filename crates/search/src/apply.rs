@@ -14,7 +14,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use heads::head::seal;
 use heads::sampling::row_bytes;
 use heads::{Heads, ObjectsResult, RevisionId};
-use store::{Class, NewRow, Removal, Row, Scan, Step, Table, stored};
+use store::{Class, NewRow, Removal, Row, Scan, Step, Table, boxed, stored};
 
 use crate::describe::Change;
 use crate::document::{Indexed, Listed};
@@ -74,6 +74,7 @@ struct Writes {
 }
 
 /// Writes changes. Each path is at most once among them.
+#[boxed]
 pub async fn apply(heads: &Heads, generation: Generation, changes: &[Change]) -> ObjectsResult<Grown> {
     let groups = changes.chunks(TOGETHER).map(|group| apply_group(heads, generation, group).boxed());
     let groups: Vec<BoxFuture<'_, ObjectsResult<Grown>>> = groups.collect();

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use heads::{ObjectState, ObjectsError, ObjectsResult, ResourcePath, RevisionId, keys};
 use repository::{Kind, Membership, Repository, Resource, ResourceError};
+use store::boxed;
 
 use crate::document::{Document, Shape};
 
@@ -31,6 +32,7 @@ pub struct Change {
 /// Reads what is to be in the index of paths. Paths of which nothing is to be changed are left out:
 /// the root is not in the index. What cannot be reached because a container above it was deleted is
 /// left alone until it is deleted itself.
+#[boxed]
 pub async fn describe(
     repository: &Repository,
     heads: &heads::Heads,

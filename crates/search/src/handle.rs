@@ -7,6 +7,7 @@ use feed::Feed;
 use heads::{Heads, ObjectsError, ResourcePath};
 use parking_lot::Mutex;
 use repository::Repository;
+use store::boxed;
 use thiserror::Error;
 use tokio::sync::OnceCell;
 
@@ -54,6 +55,7 @@ impl Search {
 
     /// Searches, within limits. `trees` are those that the agent may read; `None`: everything. What
     /// is outside is neither found nor counted.
+    #[boxed]
     pub async fn find(
         &self,
         query: &Query,
@@ -84,6 +86,7 @@ impl Search {
     }
 
     /// How the index is.
+    #[boxed]
     pub async fn status(&self) -> Result<Status, SearchError> {
         let state = state::read_lately(&self.heads).await?.ok_or(SearchError::None)?;
         let status = state.status();
@@ -91,6 +94,7 @@ impl Search {
     }
 
     /// Asks the server that writes the index to make it anew. The present one answers meanwhile.
+    #[boxed]
     pub async fn rebuild(&self) -> Result<(), SearchError> {
         self.heads.store().check_home().map_err(ObjectsError::from)?;
         for _ in 0..TRIES_MAX {

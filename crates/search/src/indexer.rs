@@ -20,7 +20,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use heads::{Heads, ObjectsResult, ResourcePath};
 use parking_lot::Mutex;
 use repository::Repository;
-use store::{Expect, Table, UnixMillis};
+use store::{Expect, Table, UnixMillis, boxed};
 
 use crate::apply::apply;
 use crate::cursors;
@@ -213,6 +213,7 @@ impl Indexer {
     /// write it.
     ///
     /// Errors: as of [`Indexer::turn`].
+    #[boxed]
     pub async fn catch_up(&mut self) -> Result<Turn, FeedError> {
         loop {
             match self.step(false).await? {

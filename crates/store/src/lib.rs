@@ -54,6 +54,10 @@ pub mod value_kind;
 pub mod wire;
 pub mod wrapper;
 
+/// Makes an `async fn` give out a boxed future. A future is compiled in each crate that awaits it,
+/// with all that it awaits in turn; a boxed one only in its own crate. So functions that other
+/// crates await have this attribute, except those that are called for each row or frame.
+pub use async_recursion::async_recursion as boxed;
 pub use call::{Call, Deadline, Strength};
 pub use class::{Class, Durability};
 pub use clock::{Clock, ForwardClock, ManualClock, SystemClock, UnixMillis};

@@ -24,7 +24,7 @@ use tokio::time::timeout_at;
 
 use crate::{
     Call, Class, Clock, ContentId, ContentStream, Deadline, Health, Lane, NewRow, Outcome, Removal, Step, Store,
-    StoreError, StoreResult, SystemClock, Table, UnixMillis, ValueKind, Wrapper, envelope,
+    StoreError, StoreResult, SystemClock, Table, UnixMillis, ValueKind, Wrapper, boxed, envelope,
 };
 
 /// The partition of [`Table::Work`] that holds the row with the reason why the store is read-only.
@@ -75,11 +75,13 @@ pub fn is_as_expected(stored: Option<&str>, expected: &str, now: UnixMillis) -> 
 }
 
 /// Why the store is read-only at a time; `None` if it is not. A lease that has ended counts no more.
+#[boxed]
 pub async fn reason_at(store: &dyn Store, now: UnixMillis) -> StoreResult<Option<String>> {
     Ok(reason(store).await?.filter(|reason| holds_at(reason, now)))
 }
 
 /// The reason that is stored, even if its lease has ended; `None`: there is none.
+#[boxed]
 pub async fn reason(store: &dyn Store) -> StoreResult<Option<String>> {
     let row = store.get(call(), Table::Work, &PARTITION, &REASON).await?;
     row.map_or(Ok(None), |row| reason_of(&row.value))
@@ -110,6 +112,7 @@ fn reason_after(steps: &[Step]) -> StoreResult<Option<String>> {
 /// Errors: those of the store; [`StoreError::Unavailable`] also if something else is stored
 /// afterwards. Then somebody else has changed it at the same time, or a machine whose clock is
 /// ahead of this one's has written or removed it earlier.
+#[boxed]
 pub async fn set(store: &dyn Store, reason: Option<&str>) -> StoreResult<()> {
     let removed = Step::Remove { table: Table::Work, partition: PARTITION, rows: Removal::Rows(vec![REASON]) };
     let put = |text: &str| {
@@ -159,6 +162,7 @@ pub struct ReadOnlyGate {
 
 impl ReadOnlyGate {
     /// A gate over `inner`, open or closed as the row in `inner` says.
+    #[boxed]
     pub async fn new(inner: Arc<dyn Store>) -> StoreResult<Self> {
         Self::with_clock(inner, Arc::new(SystemClock)).await
     }
@@ -171,6 +175,7 @@ impl ReadOnlyGate {
 
     /// Checks whether the store has become read-only or writable again. If several processes share
     /// a store, each must call this regularly.
+    #[boxed]
     pub async fn look(&self) -> StoreResult<()> {
         let reason = reason(self.inner.as_ref()).await?;
         // Usually nothing is new, and then nobody waits for a slow change.
@@ -183,6 +188,7 @@ impl ReadOnlyGate {
 
     /// Refuses changes until the next look finds the store writable: until then its state is
     /// unknown. That is so for a lease too, since nobody knows what is stored when it ends.
+    #[boxed]
     pub async fn close_until_known(&self) {
         let _none_is_under_way = self.under_way.write().await;
         self.close_while_unknown();

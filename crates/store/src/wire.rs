@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Call, ContentHeader, ContentId, Row, Rows, Scan, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage,
+    Call, ContentHeader, ContentId, Row, Rows, Scan, Store, StoreError, StoreResult, Table, UnixMillis, WalkPage, boxed,
 };
 
 /// The version of questions and answers. Raise it when one of them changes. Builds before 0.1.0 spoke
@@ -106,6 +106,7 @@ pub struct Damage {
 }
 
 /// Asks a store.
+#[boxed]
 pub async fn answer(store: &dyn Store, call: Call, question: Question) -> StoreResult<Answer> {
     Ok(match question {
         Question::Get(table, partition, sort) => Answer::Get(store.get(call, table, &partition, &sort).await?),

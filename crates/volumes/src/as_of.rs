@@ -15,7 +15,7 @@ use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::HeadRow;
 use heads::keep::Keep;
 use heads::revision::RevisionId;
-use store::{Strength, Table, UnixMillis};
+use store::{Strength, Table, UnixMillis, boxed};
 
 use crate::handle::Volumes;
 
@@ -41,6 +41,7 @@ impl Volumes {
 
     /// It is known which volumes there were at each time after this one, and still will be once
     /// `ahead` has passed; `None`: of no time.
+    #[boxed]
     pub async fn list_known_after(&self, ahead: Duration) -> ObjectsResult<Option<UnixMillis>> {
         let kept_for = match self.heads.options().history.volumes {
             Keep::All => None,
@@ -57,6 +58,7 @@ impl Volumes {
 
     /// Begins to list the volumes that there were when exactly the changes below a position had
     /// been made ([`heads::head::Head::since`]).
+    #[boxed]
     pub async fn list_as_of(&self, below: RevisionId) -> ObjectsResult<PastVolumes> {
         let parent = self.heads.retry_transient(|| self.heads.parent(&Container::Volumes)).await?;
         let members = self.heads.possible_members_as_of(&Container::Volumes, parent.incarnation(), below).await?;
@@ -102,6 +104,7 @@ impl Volumes {
 impl PastVolumes {
     /// At most about `max` more volumes, possibly none; `None` if there are no more. Each is there
     /// once.
+    #[boxed]
     pub async fn more(&mut self, max: usize) -> ObjectsResult<Option<Vec<VolumeId>>> {
         let Some(members) = self.members.more(max.min(VOLUMES_AT_ONCE)).await? else { return Ok(None) };
         let ids = members.iter().map(|member| VolumeId::parse(&member.found.name)).collect::<Result<Vec<_>, _>>();

@@ -20,7 +20,7 @@ use heads::queue::WorkEntry;
 use heads::queues::Queue;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
-use store::{Scan, Table, UnixMillis};
+use store::{Scan, Table, UnixMillis, boxed};
 
 use crate::generations::list;
 use crate::handle::Volumes;
@@ -76,6 +76,7 @@ impl Volumes {
     /// Makes one pass over all recorded work: condemns what no head names, and removes what was
     /// condemned at least a grace ago and is not pinned. Also visits the next shard of the
     /// container, which may have to be rewritten. A later pass continues unfinished work.
+    #[boxed]
     pub async fn collect_once(&self, limits: CollectLimits) -> ObjectsResult<Collected> {
         let mut collected = Collected::default();
         if !self.heads.is_home() {
@@ -256,7 +257,7 @@ impl Volumes {
             scan = rest;
         }
         self.heads
-            .amend(&partition, |head| {
+            .amend(&partition, &|head| {
                 let head = head.filter(|head| head.condemned == Some(condemned))?;
                 Some(Head { condemned: None, ..head.clone() })
             })

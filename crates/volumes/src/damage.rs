@@ -24,7 +24,7 @@ use heads::keys;
 use heads::retries::Tries;
 use heads::revision::RevisionId;
 use heads::volume_body::VolumeBody;
-use store::{Class, NewRow, Removal, Scan, Step, Table, ValueKind, envelope};
+use store::{Class, NewRow, Removal, Scan, Step, Table, ValueKind, boxed, envelope};
 
 use crate::generations::listing;
 use crate::handle::Volumes;
@@ -49,6 +49,7 @@ impl Volumes {
     ///
     /// If the mark cannot be written, this process remembers it. Away from the heads' home nothing
     /// is marked, because heads are not changed there. The damage is counted in each case.
+    #[boxed]
     pub async fn mark_damaged(
         &self,
         id: &VolumeId,

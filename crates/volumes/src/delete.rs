@@ -6,6 +6,7 @@ use heads::error::{ObjectsError, ObjectsResult};
 use heads::head::{Body, Head, HeadRow, ObjectState};
 use heads::retries::{Tries, changes_all_the_time};
 use heads::switch::{Switch, Switched};
+use store::boxed;
 
 use crate::handle::Volumes;
 
@@ -15,6 +16,7 @@ impl Volumes {
     ///
     /// Fails with [`ObjectsError::Absent`] if it never existed, [`ObjectsError::Gone`] if it was
     /// deleted already.
+    #[boxed]
     pub async fn delete(&self, id: &VolumeId) -> ObjectsResult<()> {
         let mut tries = Tries::default();
         loop {

@@ -5,7 +5,7 @@ use heads::containment::{Container, Parent};
 use heads::error::{ObjectsError, ObjectsResult};
 use heads::list::{Found, ListToken};
 use heads::revision::RevisionId;
-use store::Table;
+use store::{Table, boxed};
 
 use crate::handle::Volumes;
 
@@ -41,6 +41,7 @@ impl Volumes {
     /// A page of at most `max` volumes; fewer if their ids are very long. A volume that is live from
     /// before the call until after it is listed. A volume that is not live at any time during the
     /// call is not listed.
+    #[boxed]
     pub async fn list(&self, after: Option<&ListToken>, max: usize) -> ObjectsResult<Listing> {
         let parent = self.heads.parent(&Container::Volumes).await?;
         let (found, next) = self.heads.list_children(&parent, after, max).await?;
@@ -49,6 +50,7 @@ impl Volumes {
 
     /// A page of at most `max` volumes that ends where another page begins ([`Listing::begins`]);
     /// `None`: the last page. Like any page, it has fewer if their ids are very long.
+    #[boxed]
     pub async fn list_before(&self, before: Option<&ListToken>, max: usize) -> ObjectsResult<Listing> {
         let parent = self.heads.parent(&Container::Volumes).await?;
         let (found, begins) = self.heads.children_before(&parent, before, max).await?;
@@ -56,8 +58,9 @@ impl Volumes {
     }
 
     /// When the listing of volumes changed last; `None` if there never was a volume.
+    #[boxed]
     pub async fn volumes_changed(&self) -> ObjectsResult<Option<RevisionId>> {
         let parent = self.heads.parent(&Container::Volumes).await?;
-        self.heads.newest_change(parent.all_partitions()).await
+        self.heads.newest_change(parent.all_partitions().collect()).await
     }
 }

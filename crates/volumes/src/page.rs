@@ -1,6 +1,7 @@
 //! Reads one page, the METS or the record of a volume.
 
 use std::ops::Range;
+use store::boxed;
 
 use bytes::Bytes;
 use hathi::{Seq, VolumeId};
@@ -115,11 +116,13 @@ impl Volume {
 impl Volumes {
     /// Reads one page of the current revision, by its sequence. Fails with [`ObjectsError::Absent`]
     /// (`<volume id>[<sequence>]`) if the volume has no page of this sequence.
+    #[boxed]
     pub async fn page(&self, id: &VolumeId, seq: Seq) -> ObjectsResult<PageRead> {
         self.page_of(self.volume(id).await?, seq).await
     }
 
     /// Reads one page of a revision, like [`Volumes::page`].
+    #[boxed]
     pub async fn page_of(&self, volume: Volume, seq: Seq) -> ObjectsResult<PageRead> {
         let id = &volume.id;
         let found = self.resolve_pages(&volume, &[seq]).await?.pop().flatten();
@@ -141,22 +144,26 @@ impl Volumes {
     }
 
     /// The METS of the current revision.
+    #[boxed]
     pub async fn mets(&self, id: &VolumeId) -> ObjectsResult<MemberRead> {
         self.mets_of(self.volume(id).await?).await
     }
 
     /// The METS of a revision.
+    #[boxed]
     pub async fn mets_of(&self, volume: Volume) -> ObjectsResult<MemberRead> {
         let (index, entry, sha256) = (volume.mets_index(), volume.body.mets, volume.body.mets_sha256);
         self.member(volume, index, entry, sha256).await
     }
 
     /// The metadata record of the current revision, if the source had one.
+    #[boxed]
     pub async fn record(&self, id: &VolumeId) -> ObjectsResult<Option<MemberRead>> {
         self.record_of(self.volume(id).await?).await
     }
 
     /// The metadata record of a revision, if its source had one.
+    #[boxed]
     pub async fn record_of(&self, volume: Volume) -> ObjectsResult<Option<MemberRead>> {
         let index = volume.record_index();
         match (volume.body.record, volume.body.record_sha256) {
@@ -174,6 +181,7 @@ impl Volumes {
 
     /// The facts of some pages of the current revision, by index in METS order. The range is cut at
     /// the volume's end.
+    #[boxed]
     pub async fn page_list(&self, id: &VolumeId, pages: Range<u32>) -> ObjectsResult<Vec<PageInfo>> {
         let volume = self.volume(id).await?;
         let end = pages.end.min(volume.page_count());
@@ -204,6 +212,7 @@ impl Volumes {
     /// Index in METS order and directory entry of the pages with these sequences, in the requested
     /// order; `None` if there is no such page. Usually the index is one less than the sequence, and
     /// then only the segments of those pages are read.
+    #[boxed]
     pub async fn resolve_pages(&self, volume: &Volume, seqs: &[Seq]) -> ObjectsResult<Vec<Option<(u32, Entry)>>> {
         let count = volume.page_count();
         let guesses = seqs.iter().map(|seq| seq.get() - 1).filter(|index| *index < count);

@@ -21,7 +21,7 @@ use heads::keys;
 use heads::revision::RevisionId;
 use heads::rules::Rule;
 use serde::{Deserialize, Serialize};
-use store::{Class, NewRow, Removal, Row, Scan, Step, Stored, Strength, Table, UnixMillis, ValueKind};
+use store::{Class, NewRow, Removal, Row, Scan, Step, Stored, Strength, Table, UnixMillis, ValueKind, boxed};
 
 use crate::handle::Volumes;
 
@@ -87,6 +87,7 @@ impl Volumes {
     ///
     /// Fails with [`ObjectsError::OverLimit`], and puts nothing, if one of the volumes has as many
     /// pins as it may have of selections whose ids begin like this one. Another id may have room.
+    #[boxed]
     pub async fn pin(
         &self,
         volumes: &[(VolumeId, RevisionId)],

@@ -11,7 +11,7 @@ use heads::keys;
 use heads::revision::RevisionId;
 use heads::volume_body::Entry;
 use heads::volume_body::VolumeBody;
-use store::{Class, Row, Scan, StoreError, Strength, Table, ValueKind, envelope};
+use store::{Class, Row, Scan, StoreError, Strength, Table, ValueKind, boxed, envelope};
 
 use crate::directory::{self, FIXITY_SEGMENT_PAGES, PageFixity, SEGMENT_PAGES};
 use crate::handle::Volumes;
@@ -126,6 +126,7 @@ impl Volumes {
 
     /// Heads of many volumes, in the given order; `None` if a volume never existed. An unreadable
     /// head is an error of its own and does not affect others.
+    #[boxed]
     pub async fn heads(
         &self,
         ids: &[VolumeId],
@@ -137,11 +138,13 @@ impl Volumes {
     }
 
     /// The head of one volume, read strongly. An unreadable head is [`ObjectsError::Damaged`].
+    #[boxed]
     pub async fn head(&self, id: &VolumeId) -> ObjectsResult<Option<HeadRow>> {
         self.heads.head_at(&keys::volume_partition(id)).await.map_err(|error| error.of_volume(id))
     }
 
     /// A live volume.
+    #[boxed]
     pub async fn volume(&self, id: &VolumeId) -> ObjectsResult<Volume> {
         let row = self.head(id).await?.ok_or_else(|| ObjectsError::Absent(id.to_string()))?;
         match (row.head.live_volume(), row.head.state) {
@@ -152,6 +155,7 @@ impl Volumes {
     }
 
     /// Directory entries of some pages, by index in METS order.
+    #[boxed]
     pub async fn entries(&self, id: &VolumeId, generation: RevisionId, pages: Range<u32>) -> ObjectsResult<Vec<Entry>> {
         if pages.is_empty() {
             return Ok(Vec::new());
@@ -174,6 +178,7 @@ impl Volumes {
     }
 
     /// The stored facts of some pages besides their texts, by index in METS order.
+    #[boxed]
     pub async fn fixity(
         &self,
         id: &VolumeId,
@@ -198,6 +203,7 @@ impl Volumes {
 
     /// The frames of some members, in the given order: slices of packs if a frame lies within one
     /// pack.
+    #[boxed]
     pub async fn frames(&self, id: &VolumeId, generation: RevisionId, entries: &[Entry]) -> ObjectsResult<Vec<Bytes>> {
         let packs = self.packs(id, generation, entries).await?;
         let frame = |entry: &Entry| {

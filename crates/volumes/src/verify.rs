@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
+use store::boxed;
 
 use budget::Pace;
 use bytes::Bytes;
@@ -121,11 +122,13 @@ impl Volumes {
     /// directory's sums against the head. Marks damage by member, and clears marks on sound
     /// members. Passing failures are errors, never damage. An unreadable row, whichever it is, is a
     /// finding and not an error. A damaged head needs no mark, because every reader finds it.
+    #[boxed]
     pub async fn verify(&self, id: &VolumeId) -> ObjectsResult<Verified> {
         self.verify_at(id, Pace::unlimited()).await
     }
 
     /// Does the same at a pace.
+    #[boxed]
     pub async fn verify_at(&self, id: &VolumeId, pace: &Pace) -> ObjectsResult<Verified> {
         let volume = match self.heads.retry_transient(|| self.volume(id)).await {
             Err(error) if error.is_damage() => {
@@ -143,6 +146,7 @@ impl Volumes {
     /// Reads all earlier versions of a volume that the history keeps, also if it is deleted. A page
     /// that several versions have in common is read for each. Nothing is marked: marks are about
     /// the current version. Nothing is found where there never was a volume.
+    #[boxed]
     pub async fn verify_versions(&self, id: &VolumeId, pace: &Pace) -> ObjectsResult<VerifiedVersions> {
         let mut verified = VerifiedVersions::default();
         let versions = match self.versions(id).await {

@@ -15,7 +15,7 @@ use heads::head::{Head, HeadRow};
 use heads::keys;
 use heads::revision::RevisionId;
 use heads::timeline::Timeline;
-use store::{Class, Table};
+use store::{Class, Table, boxed};
 
 use crate::handle::Volumes;
 use crate::read::Volume;
@@ -63,6 +63,7 @@ impl Volumes {
 
     /// The versions of a volume, also if it is deleted. Fails with [`ObjectsError::Absent`] if it
     /// never existed.
+    #[boxed]
     pub async fn versions(&self, id: &VolumeId) -> ObjectsResult<Versions> {
         let row = self.heads.retry_transient(|| self.head(id)).await?;
         let row = row.ok_or_else(|| ObjectsError::Absent(id.to_string()))?;
@@ -123,6 +124,7 @@ impl Versions {
     }
 
     /// What was in force when exactly the changes below a position had been made.
+    #[boxed]
     pub async fn then(&self, below: RevisionId) -> ObjectsResult<Then> {
         self.opened(self.timeline.then(below).await).await
     }
@@ -135,16 +137,19 @@ impl Versions {
     }
 
     /// The version that begins with a revision.
+    #[boxed]
     pub async fn version(&self, revision: RevisionId) -> ObjectsResult<Then> {
         self.opened(self.timeline.version(revision).await).await
     }
 
     /// When a version became current; `None` if there is no such version.
+    #[boxed]
     pub async fn since(&self, revision: RevisionId) -> ObjectsResult<Option<RevisionId>> {
         Ok(self.timeline.version(revision).await?.map(|row| row.head.since()))
     }
 
     /// The last version below a revision, if it can be read. If it cannot, no earlier one can.
+    #[boxed]
     pub async fn before(&self, revision: RevisionId) -> ObjectsResult<Option<VersionInfo>> {
         let row = self.timeline.newest_below(revision, |_| true).await.map_err(|error| error.of_volume(&self.id))?;
         let Some(version) = row.and_then(|row| self.info(&row.head)) else { return Ok(None) };
@@ -153,6 +158,7 @@ impl Versions {
 
     /// The last version before a position, also if the volume was deleted in between; or else the
     /// first one that is kept (RFC 7089, section 4.5.3). `None` if none is kept.
+    #[boxed]
     pub async fn nearest(&self, below: RevisionId) -> ObjectsResult<Option<Volume>> {
         let mut revision = below;
         while let Some(row) = self.timeline.newest_below(revision, |_| true).await? {
@@ -174,6 +180,7 @@ impl Versions {
     }
 
     /// At most `max` versions that can be read, from a revision on, oldest first.
+    #[boxed]
     pub async fn list(&self, from: RevisionId, max: usize) -> ObjectsResult<Vec<VersionInfo>> {
         let version = |head: &Head| self.info(head);
         let mut from = from.max(self.timeline.kept_from());

@@ -1,9 +1,11 @@
 //! What two texts differ in, line by line.
 
-use std::time::Duration;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use maud::{Markup, html};
-use similar::{DiffOp, DiffTag, TextDiff};
+use similar::algorithms::{Capture, Compact, Replace, myers};
+use similar::{DiffOp, DiffTag, group_diff_ops};
 
 /// Most lines of a text that is compared, because each may be a change with its own markup.
 const LINES_MAX: usize = 4_000;
@@ -23,29 +25,58 @@ pub fn changed_lines(older: &str, newer: &str) -> Markup {
     if older.lines().eq(newer.lines()) {
         return html! { p.note { "The lines are the same, but some end in another way." } };
     }
-    if lines_in(older).max(lines_in(newer)) > LINES_MAX {
+    let [older, newer] = [older, newer].map(lines);
+    if older.len().max(newer.len()) > LINES_MAX {
         return html! { p.note { "The texts have too many lines to compare them." } };
     }
-    let diff = TextDiff::configure().timeout(TIME_MAX).diff_lines(older, newer);
     html! {
         h2 id="changed-lines" { "Changed lines" }
         pre.text tabindex="0" role="region" aria-labelledby="changed-lines" {
-            @for changes in diff.grouped_ops(LINES_AROUND) { (near_each_other(&diff, &changes)) }
+            @for changes in group_diff_ops(changes(&older, &newer), LINES_AROUND) {
+                (near_each_other(&older, &newer, &changes))
+            }
         }
     }
 }
 
-/// The number of lines of a text, or a few more. A carriage return alone ends one, too.
-fn lines_in(text: &str) -> usize {
-    text.lines().map(|line| 1 + line.matches('\r').count()).sum()
+/// The lines of a text, with what ends them. A carriage return alone ends one, too.
+fn lines(text: &str) -> Vec<&str> {
+    let (mut lines, mut rest) = (Vec::new(), text);
+    while let Some(at) = rest.find(['\r', '\n']) {
+        let end = if rest[at..].starts_with("\r\n") { 2 } else { 1 };
+        let (line, after) = rest.split_at(at + end);
+        lines.push(line);
+        rest = after;
+    }
+    if !rest.is_empty() {
+        lines.push(rest);
+    }
+    lines
+}
+
+/// What changed from some lines to others. They are compared as numbers: the comparison is generic,
+/// and so it is compiled once.
+fn changes(older: &[&str], newer: &[&str]) -> Vec<DiffOp> {
+    let mut numbers = HashMap::new();
+    let [older, newer] = [older, newer].map(|lines| {
+        let mut number_of = |line| {
+            let next = numbers.len();
+            *numbers.entry(line).or_insert(next)
+        };
+        lines.iter().map(|line| number_of(*line)).collect::<Vec<usize>>()
+    });
+    let mut found = Compact::new(Replace::new(Capture::new()), &older[..], &newer[..]);
+    let deadline = Some(Instant::now() + TIME_MAX);
+    let Ok(()) = myers::diff_deadline(&mut found, &older[..], 0..older.len(), &newer[..], 0..newer.len(), deadline);
+    found.into_inner().into_inner().into_ops()
 }
 
 /// Changes that are near each other, with the lines around them. Not every screen reader says what
 /// was deleted and inserted, so each part says it in words.
-fn near_each_other(diff: &TextDiff<'_, '_, str>, changes: &[DiffOp]) -> Markup {
+fn near_each_other(older: &[&str], newer: &[&str], changes: &[DiffOp]) -> Markup {
     let first = changes.first().map(|first| [first.old_range().start + 1, first.new_range().start + 1]);
-    let older = |change: &DiffOp| change.old_range().filter_map(move |line| diff.old_slice(line));
-    let newer = |change: &DiffOp| change.new_range().filter_map(move |line| diff.new_slice(line));
+    let older = |change: &DiffOp| &older[change.old_range()];
+    let newer = |change: &DiffOp| &newer[change.new_range()];
     let word = |word: &str| html! { span.visually-hidden { (word) ": " } };
     html! {
         @if let Some([older, newer]) = first {
@@ -63,8 +94,8 @@ fn near_each_other(diff: &TextDiff<'_, '_, str>, changes: &[DiffOp]) -> Markup {
 }
 
 /// Lines with a sign before each.
-fn signed<'a>(sign: &str, lines: impl Iterator<Item = &'a str>) -> String {
-    lines.flat_map(|line| [sign, line.trim_end_matches(['\r', '\n']), "\n"]).collect()
+fn signed(sign: &str, lines: &[&str]) -> String {
+    lines.iter().flat_map(|line| [sign, line.trim_end_matches(['\r', '\n']), "\n"]).collect()
 }
 
 #[cfg(test)]

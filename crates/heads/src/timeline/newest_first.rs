@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use store::Direction;
+use store::{Direction, boxed};
 
 use super::{HIDDEN_MAX, Shown, Timeline, is_version};
 use crate::error::ObjectsResult;
@@ -22,12 +22,21 @@ impl Timeline {
         is_shown: Shown,
         view: impl Fn(&Head) -> T,
     ) -> ObjectsResult<Vec<T>> {
+        Ok(self.newest_heads(revisions, max, is_shown).await?.iter().map(view).collect())
+    }
+
+    #[boxed]
+    async fn newest_heads(
+        &self,
+        revisions: Range<RevisionId>,
+        max: usize,
+        is_shown: Shown,
+    ) -> ObjectsResult<Vec<Head>> {
         let read = || async {
-            let heads = match self.listed == Listed::Asked {
-                true => self.newest_asked(revisions.clone(), max, is_shown).await?,
-                false => self.newest_kept(revisions.clone(), max, is_shown).await?,
-            };
-            Ok(heads.iter().map(&view).collect())
+            match self.listed == Listed::Asked {
+                true => self.newest_asked(revisions.clone(), max, is_shown).await,
+                false => self.newest_kept(revisions.clone(), max, is_shown).await,
+            }
         };
         self.heads.retry_transient(read).await
     }

@@ -10,7 +10,7 @@ use super::contents::{id_of, sealed};
 use super::partition::{Depth, Pairs, Rows};
 use super::patience::{Patience, call};
 use super::{AT_ONCE, Copier, CopyError, ORDER, batches, is_copied, walk};
-use crate::{ContentId, Row, Store, StoreError, StoreResult, Table};
+use crate::{ContentId, Row, Store, StoreError, StoreResult, Table, boxed};
 
 /// How often a difference is copied and compared again: a row may expire between two reads, and the
 /// audit grows while the source serves.
@@ -42,6 +42,7 @@ impl Verified {
 impl Copier {
     /// Reads both stores whole and compares digests, partition by partition. The source must be
     /// read-only.
+    #[boxed]
     pub async fn verify(&self) -> Result<Verified, CopyError> {
         self.clear_packs().await?;
         let mut verified = Verified::default();

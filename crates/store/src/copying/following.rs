@@ -11,7 +11,8 @@ use super::partition::{Depth, Window};
 use super::patience::call;
 use super::{Copier, CopyError, POSITION_PARTITION, unfinished, unfinished_reason};
 use crate::{
-    ContentId, NewRow, Removal, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, read_only,
+    ContentId, NewRow, Removal, Row, Rows, Scan, Step, Store, StoreError, StoreResult, Table, UnixMillis, boxed,
+    read_only,
 };
 
 /// The row beside the position of a pass that holds a [`Followed`].
@@ -35,11 +36,13 @@ pub struct Followed {
 
 impl Copier {
     /// How far a follower of the source has come; `None`: the copy was never followed.
+    #[boxed]
     pub async fn followed(&self) -> StoreResult<Option<Followed>> {
         self.patience.with(|| followed(self.target.as_ref())).await
     }
 
     /// Records how far the follower has come.
+    #[boxed]
     pub async fn set_followed(&self, followed: &Followed) -> Result<(), CopyError> {
         let value = encode(followed)?;
         let (table, partition) = (Table::Work, POSITION_PARTITION.clone());
@@ -53,27 +56,32 @@ impl Copier {
     }
 
     /// A row of the source.
+    #[boxed]
     pub async fn row(&self, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
         self.patience.with(|| self.source.get(call(), table, partition, sort)).await
     }
 
     /// A row of the target.
+    #[boxed]
     pub async fn copied_row(&self, table: Table, partition: &Bytes, sort: &Bytes) -> StoreResult<Option<Row>> {
         self.patience.with(|| self.target.get(call(), table, partition, sort)).await
     }
 
     /// A page of rows of the source.
+    #[boxed]
     pub async fn rows(&self, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
         self.patience.with(|| self.source.scan(call(), table, partition, scan.clone())).await
     }
 
     /// A page of rows of the target.
+    #[boxed]
     pub async fn copied_rows(&self, table: Table, partition: &Bytes, scan: Scan) -> StoreResult<Rows> {
         self.patience.with(|| self.target.scan(call(), table, partition, scan.clone())).await
     }
 
     /// Makes the rows of a partition from one key to before another like those of the source.
     /// Returns whether there was anything to do.
+    #[boxed]
     pub async fn copy_rows(
         &self,
         table: Table,
@@ -87,6 +95,7 @@ impl Copier {
 
     /// Makes a partition like that of the source, as a pass does: one of [`Table::Objects`] with
     /// the packs beside it.
+    #[boxed]
     pub async fn copy_named(&self, table: Table, partition: &Bytes) -> Result<bool, CopyError> {
         let changed = match table {
             Table::Objects => self.copy_object(partition, Depth::Quick).await?,
@@ -96,12 +105,14 @@ impl Copier {
     }
 
     /// Writes a guarded row that was read from the source.
+    #[boxed]
     pub async fn copy_head(&self, table: Table, partition: &Bytes, head: &Row) -> Result<bool, CopyError> {
         let changed = self.copy_guarded(table, partition, head).await?;
         Ok(self.count(changed))
     }
 
     /// Copies a large content, if the source has it.
+    #[boxed]
     pub async fn copy_content_named(&self, id: ContentId) -> Result<bool, CopyError> {
         let changed = self.copy_content(&Bytes::copy_from_slice(&id.0)).await?;
         Ok(self.count(changed))
@@ -114,6 +125,7 @@ impl Copier {
 }
 
 /// How far a follower has come whose target this store is; `None`: it is no such target.
+#[boxed]
 pub async fn followed(target: &dyn Store) -> StoreResult<Option<Followed>> {
     let row = target.get(call(), Table::Work, &POSITION_PARTITION, &FOLLOWED).await?;
     row.map(|row| decode(&row.value)).transpose()
@@ -123,6 +135,7 @@ pub async fn followed(target: &dyn Store) -> StoreResult<Option<Followed>> {
 /// `origin`, its present name, so that [`Copier::begin`] takes it. `lineage` is
 /// [`Followed::lineage`] of the source; `None`: it has none. Returns `false` if the target follows a
 /// store of another lineage. A target that was never followed stays as it is.
+#[boxed]
 pub async fn recognise(target: &dyn Store, lineage: Option<&str>, origin: &str) -> StoreResult<bool> {
     let Some(followed) = followed(target).await? else { return Ok(true) };
     if lineage != Some(followed.lineage.as_str()) {

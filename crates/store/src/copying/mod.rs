@@ -41,7 +41,7 @@ use partition::{Depth, Pairs};
 pub use patience::Patience;
 use patience::call;
 
-use crate::{ContentId, NewRow, Outcome, Removal, Scan, Step, Store, StoreError, StoreResult, Table, read_only};
+use crate::{ContentId, NewRow, Outcome, Removal, Scan, Step, Store, StoreError, StoreResult, Table, boxed, read_only};
 
 /// Partitions of [`Table::Work`] whose keys begin with this are about one store (what of it was
 /// checked, say). They are not copied.
@@ -163,6 +163,7 @@ fn unfinished_reason(origin: &str) -> String {
 
 /// The name of the source if the store is an unfinished copy. Such a store holds only a part of a
 /// library and must not be shown as a whole one.
+#[boxed]
 pub async fn unfinished(store: &dyn Store) -> StoreResult<Option<String>> {
     let reason = read_only::reason(store).await?;
     let origin = reason.as_deref().and_then(|reason| reason.strip_prefix(UNFINISHED.0)?.strip_suffix(UNFINISHED.1));
@@ -192,6 +193,7 @@ impl Copier {
     /// `origin`, which is the source's name. [`recognise`] changes the name that a followed target
     /// keeps. The target is read-only for everybody else until [`Copier::end`]. Neither store may be
     /// behind a gate of this process, because a copy writes rows that the gate refuses.
+    #[boxed]
     pub async fn begin(
         source: Arc<dyn Store>,
         target: Arc<dyn Store>,
@@ -233,6 +235,7 @@ impl Copier {
     }
 
     /// Counts the partitions of objects in the source, so that progress can be shown as a share.
+    #[boxed]
     pub async fn count_objects(&self) -> Result<u64, CopyError> {
         let (mut count, mut from) = (0, None);
         loop {
@@ -247,6 +250,7 @@ impl Copier {
 
     /// Makes the target equal to the source. A first pass that was interrupted resumes where it
     /// stopped.
+    #[boxed]
     pub async fn pass(&self) -> Result<Pass, CopyError> {
         self.pass_with(async || Ok(())).await
     }
@@ -285,6 +289,7 @@ impl Copier {
 
     /// Lets the next pass begin at the beginning, also if one was interrupted. A pass that runs
     /// begins there again: what it has compared already may have changed unnoticed.
+    #[boxed]
     pub async fn begin_pass_anew(&self) -> Result<(), CopyError> {
         self.set_position(None).await?;
         self.begins_anew.store(true, Ordering::Relaxed);
@@ -292,6 +297,7 @@ impl Copier {
     }
 
     /// Makes a small table of the target like that of the source.
+    #[boxed]
     pub async fn copy_table(&self, table: Table) -> Result<(), CopyError> {
         let mut from = None;
         loop {
@@ -431,6 +437,7 @@ impl Copier {
 
     /// Ends the copy: from now on the target takes changes. No further pass may follow. After an
     /// error it may take changes too: see [`Copier::keep_unfinished`].
+    #[boxed]
     pub async fn end(&self) -> Result<(), CopyError> {
         Ok(self.patience.with(|| end_without_source(self.target.as_ref(), &self.origin)).await?)
     }
@@ -439,6 +446,7 @@ impl Copier {
     /// of that arrives late. Returns `false` if it takes changes already.
     ///
     /// Errors: those of the target. Then nobody knows whether it takes changes.
+    #[boxed]
     pub async fn keep_unfinished(&self) -> StoreResult<bool> {
         let (target, unfinished) = (self.target.as_ref(), unfinished_reason(&self.origin));
         if self.patience.with(|| read_only::reason(target)).await?.as_ref() != Some(&unfinished) {
@@ -451,6 +459,7 @@ impl Copier {
 }
 
 /// Ends a copy of `origin` as it is: from now on the target takes changes.
+#[boxed]
 pub async fn end_without_source(target: &dyn Store, origin: &str) -> StoreResult<()> {
     let rows = vec![NewRow::new(FINISHED.clone(), Bytes::copy_from_slice(origin.as_bytes()))];
     let (table, partition) = (Table::Work, POSITION_PARTITION.clone());

@@ -19,7 +19,7 @@ use heads::rules::Rule;
 use heads::volume_body::{Entry, VolumeBody};
 use pack::{Archive, ArchiveError, Group, GroupPages, Layout, Level, PageMember};
 use sha2::{Digest, Sha256};
-use store::{Strength, UnixMillis};
+use store::{Strength, UnixMillis, boxed};
 
 use super::errors::{Missing, MissingPart, MissingReason, digest_errors, error_bytes, error_text, memory_bytes};
 use super::planned::{BulkPlan, PlanShares, PlannedPage, PlannedVolume, contents_bytes};
@@ -54,6 +54,7 @@ pub struct Planning<'handle> {
 
 impl Planning<'_> {
     /// Plans like [`Volumes::plan`].
+    #[boxed]
     pub async fn plan(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
         self.handle.plan_in_turn(request, on_damage, &self.party).await
     }
@@ -65,6 +66,7 @@ impl Volumes {
     ///
     /// Fails only if the store cannot answer for now, if the request contradicts itself, or if
     /// changes of the time that it is about may still be under way.
+    #[boxed]
     pub async fn plan(&self, request: &BulkRequest, on_damage: OnDamage) -> ObjectsResult<Arc<BulkPlan>> {
         self.planning(request.wanted.len() as u64, Party::Local).await?.plan(request, on_damage).await
     }

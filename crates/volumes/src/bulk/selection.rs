@@ -22,7 +22,8 @@ use heads::revision::RevisionId;
 use pack::{Layout, Level};
 use serde::{Deserialize, Serialize};
 use store::{
-    Call, Class, NewRow, Removal, Scan, Step, StoreError, Stored, Strength, Table, UnixMillis, ValueKind, envelope,
+    Call, Class, NewRow, Removal, Scan, Step, StoreError, Stored, Strength, Table, UnixMillis, ValueKind, boxed,
+    envelope,
 };
 
 use super::errors::Missing;
@@ -157,6 +158,7 @@ impl Planning<'_> {
     /// [`StoreError::Limit`] for one that would take too much to be read,
     /// [`ObjectsError::Conflict`] if volumes change faster than they can be pinned,
     /// [`ObjectsError::Overloaded`] while the audit lags.
+    #[boxed]
     pub async fn select(
         &self,
         request: &BulkRequest,
@@ -209,6 +211,7 @@ fn over_limit(owned_max: u64) -> ObjectsError {
 
 impl Volumes {
     /// Plans, pins and stores a selection in its turn, like [`Planning::select`].
+    #[boxed]
     pub async fn select(
         &self,
         request: &BulkRequest,
@@ -223,6 +226,7 @@ impl Volumes {
     ///
     /// Fails with [`ObjectsError::Absent`] if the selection never existed or is forgotten,
     /// [`ObjectsError::Expired`] if it has ended or was deleted.
+    #[boxed]
     pub async fn selection(&self, id: &str, party: &Party) -> ObjectsResult<Arc<BulkPlan>> {
         let started = self.heads.now();
         let stored = self.live_selection(id).await?;
@@ -237,12 +241,14 @@ impl Volumes {
     }
 
     /// The description of a selection. Errors are those of [`Volumes::selection`].
+    #[boxed]
     pub async fn selection_info(&self, id: &str) -> ObjectsResult<SelectionInfo> {
         Ok(self.live_selection(id).await?.info)
     }
 
     /// Ends a selection now. Streams that have begun continue. Errors are those of
     /// [`Volumes::selection`].
+    #[boxed]
     pub async fn delete_selection(&self, id: &str) -> ObjectsResult<()> {
         let info = self.live_selection(id).await?.info;
         let ended = NewRow {
@@ -264,6 +270,7 @@ impl Volumes {
     /// Deletes the pins and plans of selections that ended so long ago that no stream reads them
     /// any more. Returns how many selections were swept. A damaged selection stays and is logged. A
     /// server calls this regularly.
+    #[boxed]
     pub async fn sweep_selections(&self) -> ObjectsResult<u64> {
         const AT_ONCE: usize = 1_000;
         let mut swept = 0;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use store::boxed;
 
 use audit::{AuditAction, Requester};
 use budget::Party;
@@ -57,6 +58,7 @@ impl Download {
     /// The stream ends with an error, never short without notice: on damage (marked before the
     /// error is reported, so that the next request gets a whole archive), when the plan expires,
     /// and when the store stays unavailable after several tries.
+    #[boxed]
     pub async fn stream(&self, range: Range<u64>) -> ObjectsResult<BulkStream> {
         let Self { handle, plan, requester, .. } = self;
         if range != pack::WHOLE && plan.len_bytes.is_none_or(|len| range.start > range.end || range.end > len) {
@@ -81,12 +83,14 @@ impl Volumes {
 
     /// Begins a download. The request is in the audit before this returns. Refused with
     /// [`ObjectsError::Overloaded`] while the audit lags or too many requests are streaming.
+    #[boxed]
     pub async fn download(&self, plan: &Arc<BulkPlan>, requester: Requester) -> ObjectsResult<Download> {
         let admission = Mutex::new(Some(self.admit_bulk(plan, &requester).await?));
         Ok(Download { handle: self.clone(), plan: plan.clone(), requester, admission })
     }
 
     /// A download of one range: [`Volumes::download`], then [`Download::stream`].
+    #[boxed]
     pub async fn stream(
         &self,
         plan: &Arc<BulkPlan>,
@@ -120,12 +124,14 @@ impl Volumes {
     }
 
     /// Records a request for what a plan has, and what it lacks. Refused while the audit lags.
+    #[boxed]
     pub async fn plan_requested(&self, plan: &BulkPlan, requester: &Requester) -> ObjectsResult<()> {
         let _turn = self.inner.fairness.recording_turn(&requester.party()).await?;
         self.audit.auditor().requested(requester, plan.etag.as_deref(), plan.asked()?).await
     }
 
     /// Records a new selection of what a plan has, and what it lacks. Refused while the audit lags.
+    #[boxed]
     pub async fn plan_selected(&self, plan: &BulkPlan, requester: &Requester) -> ObjectsResult<()> {
         let _turn = self.inner.fairness.recording_turn(&requester.party()).await?;
         self.audit.auditor().selected(requester, plan.etag.as_deref(), plan.asked()?).await

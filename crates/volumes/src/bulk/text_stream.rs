@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use store::boxed;
 
 use audit::AuditAction;
 use bytes::Bytes;
@@ -27,6 +28,7 @@ impl BulkPlan {
 impl Download {
     /// Streams a range of the joined texts. Each page that is sent was checked against its CRC-32.
     /// Audited, refused and broken off like [`Download::stream`].
+    #[boxed]
     pub async fn text(&self, range: Range<u64>) -> ObjectsResult<BulkStream> {
         let plan = self.plan();
         let admission = self.admission()?;

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use store::boxed;
 
 use audit::{AuditAction, Requester};
 use budget::Share;
@@ -89,6 +90,7 @@ impl Volumes {
     /// ZIP of more than 500,000 counts of pages, and with [`ObjectsError::Overloaded`] if there is
     /// no memory for its directory. The stream ends with that error if there is none for its
     /// counts.
+    #[boxed]
     pub async fn token_counts(&self, request: TokenRequest, requester: Requester) -> ObjectsResult<BulkStream> {
         let turn = self.planning(request.volumes.len() as u64, requester.party()).await?;
         let bulk = BulkRequest { as_of: request.as_of, ..BulkRequest::volumes(request.volumes) };

@@ -3,6 +3,7 @@
 use budget::{Party, Share};
 use heads::error::ObjectsResult;
 use heads::list::ListToken;
+use store::boxed;
 
 use super::{Described, Finding};
 use crate::bulk::fairness::Admission;
@@ -41,6 +42,7 @@ pub struct Found {
 
 impl Volumes {
     /// The first `limit` volumes of a search, and where it continues.
+    #[boxed]
     pub async fn find_first(&self, finding: Finding, limit: usize, party: Party) -> ObjectsResult<Found> {
         let mut searching = self.searching(finding, party).await?;
         let of_search = searching.held.bytes();

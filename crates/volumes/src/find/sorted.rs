@@ -2,6 +2,7 @@
 //! it is looked at, and no more than the part is kept.
 
 use std::collections::BTreeMap;
+use store::boxed;
 
 use budget::Party;
 use heads::error::ObjectsResult;
@@ -41,6 +42,7 @@ impl Volumes {
     /// At most `limit` volumes of a part of those that satisfy conditions, by an order. The places
     /// of the part are of this order. It holds as many, within the memory of the party. All parts
     /// together have each volume once, if none changes meanwhile.
+    #[boxed]
     pub async fn find_sorted(
         &self,
         finding: Finding,

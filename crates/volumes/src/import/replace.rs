@@ -3,6 +3,7 @@
 //! alone. Each frame that is reused is inflated once, so that damage is not passed on as sound.
 
 use std::collections::{BTreeMap, HashMap};
+use store::boxed;
 
 use hathi::{Mets, MetsPage, Page, Seq};
 use heads::error::{ObjectsError, ObjectsResult};
@@ -48,6 +49,7 @@ impl Volumes {
     /// read, or the METS does not match its pages; [`ObjectsError::Absent`] if there is no such
     /// page; [`ObjectsError::Source`] if the METS cannot be read; [`ObjectsError::Damaged`] if a
     /// reused member is damaged.
+    #[boxed]
     pub async fn replace_member(&self, volume: &Volume, replacement: Replacement) -> ObjectsResult<RevisionId> {
         let (handle, volume) = (self.clone(), volume.clone());
         self.heads.store().check_home()?;
@@ -73,6 +75,7 @@ impl Volumes {
     ///
     /// Fails with [`ObjectsError::Conflict`] if another writer changed the volume meanwhile,
     /// [`ObjectsError::Damaged`] if a member of the version is damaged.
+    #[boxed]
     pub async fn restore(&self, version: &Volume) -> ObjectsResult<RevisionId> {
         let (handle, volume) = (self.clone(), version.clone());
         self.heads.store().check_home()?;

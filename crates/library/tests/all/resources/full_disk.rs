@@ -187,7 +187,7 @@ async fn versions_are_removed_while_there_is_room_for_removals_alone_however_lon
         let versions = (1..=500).map(made_up).chain(list.versions.iter().copied()).collect();
         (list.versions.len() == 1).then(|| ReceivedVersions { versions, ..list.clone() })
     };
-    library.heads.change_received(&object, Amends::Adding, lengthened).await.unwrap();
+    library.heads.change_received(&object, Amends::Adding, &lengthened).await.unwrap();
     let free = store.health().await.free_bytes.unwrap();
     drop(library);
     store.close().await.unwrap();

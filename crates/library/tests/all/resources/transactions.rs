@@ -247,7 +247,7 @@ async fn a_claim_that_arrives_after_the_end_of_its_transaction_blocks_no_name() 
         Some(_) => None,
         None => Some(heads::Head { claim: Some(late), ..heads::Head::free() }),
     };
-    faulty.library.heads.amend(&keys::resource_partition(&path("wish")), claimed).await.unwrap();
+    faulty.library.heads.amend(&keys::resource_partition(&path("wish")), &claimed).await.unwrap();
     let root = path("");
     let make = |_: &repository::Resource, _: &heads::ResourcePath| Ok::<_, ResourceError>(container());
     let written = faulty.library.repository.create_in(&root, Some("wish"), make).await.unwrap();
