@@ -391,8 +391,9 @@ mod tests {
         assert_eq!((table, &partition[..]), (Table::Objects, &b"r/a\0l\0\0\0\0\0\0\0\x01"[..]));
         assert_eq!(rows[0].sort, [&[1][..], &[1; 16]].concat());
         // State, incarnation, parent incarnation, revision; 1,025 earlier heads; nothing collected;
-        // no floor; nothing condemned; no body.
-        let value = [&[2][..], &[1; 16], &[0; 16], &[1; 16], &[0x81, 8], &[0], &[0; 16], &[0], &[0]].concat();
+        // no floor; nothing condemned; no body; not announced; no claim; no group.
+        let described = [&[0x81, 8][..], &[0], &[0; 16], &[0], &[0]].concat();
+        let value = [&[2][..], &[1; 16], &[0; 16], &[1; 16], &described, &[0; 16], &[0], &[0]].concat();
         assert_eq!(envelope::open(ValueKind::Head, &rows[0].value).unwrap(), value);
         assert_eq!(keys::version(b"r/a", FIRST), [&b"r/a\0r"[..], &[1; 16]].concat());
     }
