@@ -187,9 +187,10 @@ async fn a_broken_block_of_text_that_merging_meets_does_not_stop_the_service_lan
     write_rows(folder.path()).await;
     let files = files_of_tables(folder.path());
     let largest = files.into_iter().max_by_key(|file| fs::metadata(file).unwrap().len()).unwrap();
-    flip(&largest, fs::metadata(&largest).unwrap().len() / 2);
     let options = EmbeddedOptions { memtable_bytes: 1 << 20, ..options() };
     let store = EmbeddedStore::open(folder.path(), options, Arc::new(SystemClock)).unwrap();
+    // Only now: what is merged while the store opens must not meet it.
+    flip(&largest, fs::metadata(&largest).unwrap().len() / 2);
     let refused = write_until_text_is_refused(&store).await;
     assert!(refused.to_string().contains("lane text"), "{refused}");
 
