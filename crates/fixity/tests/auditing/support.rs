@@ -47,10 +47,7 @@ pub struct Fixture {
 pub async fn fixture() -> Fixture {
     let clock = Arc::new(ManualClock::new(UnixMillis(1_750_000_000_000)));
     let folder = tempfile::tempdir().unwrap();
-    let shared = match env!("CARGO_CRATE_NAME") {
-        "on_cassandra" => shared_store(clock.clone()).await,
-        _ => None,
-    };
+    let shared = if on_cassandra() { shared_store(clock.clone()).await } else { None };
     let store = shared.unwrap_or_else(|| Arc::new(AsShared(embedded(&folder, &clock, EmbeddedOptions::default()))));
     fixture_over(store, clock, folder).await
 }

@@ -11,7 +11,7 @@ use heads::{LibraryOptions, RevisionId, keys};
 use library::Library;
 use store::{Class, Clock, Expect, Guard, ManualClock, NewRow, Step, Store, Table, ValueKind, envelope};
 
-use super::tree::{beyond_the_horizon, create, delete, events, reported, update};
+use super::tree::{beyond_the_horizon, create, events, reported, update};
 use crate::support::memory::Fault;
 use crate::support::{START, faulty, faulty_with, on_cassandra};
 
