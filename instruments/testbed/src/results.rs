@@ -24,6 +24,32 @@ pub struct Summary {
     /// The share of a processor that the thread of each worker's load used until the last user had arrived
     /// (1 is one whole processor).
     pub worker_cpu_shares: Vec<f64>,
+    /// What the candidate took; `None` where no process of it was watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
+}
+
+/// What the watched processes of a candidate took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Costs {
+    /// Seconds of processor time while users arrived.
+    pub cpu_s: f64,
+    /// The most resident memory during the load.
+    pub memory_peak_bytes: f64,
+}
+
+impl Summary {
+    /// Bytes of bodies received per second while users arrived.
+    pub fn received_bytes_per_s(&self) -> f64 {
+        self.done_per_s * self.all.received_bytes as f64 / self.all.done.max(1) as f64
+    }
+
+    /// Milliseconds of the candidate's processor time for a request that was done, and for a gigabyte of bodies
+    /// received.
+    pub fn cpu_ms(&self) -> Option<(f64, f64)> {
+        let cpu_ms_per_s = self.costs?.cpu_s * 1e3 / self.duration_s;
+        Some((cpu_ms_per_s / self.done_per_s, cpu_ms_per_s / (self.received_bytes_per_s() / 1e9)))
+    }
 }
 
 /// The requests of one step.

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::results::Costs;
+use crate::saturation::{place, processes};
+
 /// Samples of one monitor: one value per column and instant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Samples {
@@ -19,6 +22,25 @@ impl Samples {
         let column = self.columns.iter().position(|known| known == column)?;
         let known: Vec<_> = self.rows.iter().filter_map(|(_, values)| values.get(column).copied().flatten()).collect();
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    }
+
+    /// What the watched processes took: processor time from the start instant until so many seconds after it.
+    /// `None` without such processes.
+    pub fn costs(&self, until_s: f64) -> Option<Costs> {
+        let places =
+            |of: &str| processes(self).filter_map(|name| place(self, &format!("{name}.{of}"))).collect::<Vec<_>>();
+        let (cpu, memory) = (places("cpu"), places("memory_bytes"));
+        let sum = |places: &[usize], values: &[Option<f64>]| -> f64 {
+            places.iter().filter_map(|place| values.get(*place).copied().flatten()).sum()
+        };
+        let (mut costs, mut before_s) = (Costs::default(), 0.0);
+        for (at_s, values) in &self.rows {
+            costs.memory_peak_bytes = costs.memory_peak_bytes.max(sum(&memory, values));
+            let now_s = at_s.clamp(0.0, until_s);
+            costs.cpu_s += sum(&cpu, values) * (now_s - before_s);
+            before_s = now_s;
+        }
+        (!cpu.is_empty()).then_some(costs)
     }
 
     /// Bytes per second that the watched processes read from disks: at which second, and how many.
@@ -54,6 +76,20 @@ pub struct Marked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn costs_are_those_of_the_processes_after_the_warm_up_and_until_nobody_arrives() {
+        let columns = ["server.cpu", "server.memory_bytes", "server.threads", "container.cpu", "metrics.x.cpu"];
+        let rows = [(-1.0, 9.0), (1.0, 0.5), (2.0, 1.5), (3.0, 7.0)];
+        let values = |cpu: f64| [cpu, 10.0 * cpu, 1.0, 5.0, 5.0].map(Some).to_vec();
+        let samples = Samples {
+            columns: columns.map(str::to_owned).to_vec(),
+            rows: rows.map(|(at_s, cpu)| (at_s, values(cpu))).to_vec(),
+            ..Samples::default()
+        };
+        assert_eq!(samples.costs(2.0), Some(Costs { cpu_s: 2.0, memory_peak_bytes: 90.0 }));
+        assert_eq!(Samples::default().costs(2.0), None);
+    }
 
     #[test]
     fn disk_reads_are_those_of_the_processes_and_without_any_those_of_the_machine() {

@@ -106,8 +106,8 @@ fn candidate(samples: &Samples, processors: f64) -> Option<Saturation> {
     Some(Saturation { from_s: Some(from_s), what, machine: None })
 }
 
-/// The names of the watched processes.
-fn processes(samples: &Samples) -> impl Iterator<Item = &str> {
+/// The names of the watched processes. Control groups and nodes of Cassandra have no threads here.
+pub(crate) fn processes(samples: &Samples) -> impl Iterator<Item = &str> {
     let names = samples.columns.iter().filter_map(|column| column.strip_suffix(".threads"));
     names.filter(|name| !name.starts_with("metrics."))
 }
@@ -164,7 +164,7 @@ fn first(samples: &Samples, is: impl Fn(&[Option<f64>]) -> bool) -> Option<f64> 
     Some(rows[0].0)
 }
 
-fn place(samples: &Samples, column: &str) -> Option<usize> {
+pub(crate) fn place(samples: &Samples, column: &str) -> Option<usize> {
     samples.columns.iter().position(|known| known == column)
 }
 

@@ -491,6 +491,7 @@ impl<'a> Counting<'a> {
                 punctual: times(&self.punctual_us),
                 errors,
                 worker_cpu_shares: Vec::new(),
+                costs: None,
             },
             quarters: self.quarters,
             step_medians_ms,

@@ -149,9 +149,8 @@ impl Server {
             _ => {}
         }
         std::fs::create_dir_all(&data).map_err(fatal)?;
-        let started =
-            RunningCandidate::start_with(&self.candidate, &settings, &data, &self.folder, &self.program).await;
-        let process = started.map_err(failed)?;
+        let candidate = self.candidate.clone().with_settings(settings.clone()).map_err(fatal)?;
+        let process = RunningCandidate::start(&candidate, &data, &self.folder, &self.program).await.map_err(failed)?;
         let way = self.way(&process)?;
         let pid = process.id().ok_or_else(|| failed("the server has ended"))?;
         self.running =

@@ -1,9 +1,20 @@
 #!/bin/sh
-# Starts a cluster of Cassandra, and servers in front of it: start.sh LARES PENATES DATA NODES PORT…
+# Starts a cluster of Cassandra, and servers in front of it: start.sh LARES PENATES DATA NODES PORT… [SETTING=VALUE…]
 # All of them get the signal that ends this script, and the script waits for them.
 set -eu
 lares=$1 penates=$2 data=$3 nodes=$4
 shift 4
+ports=''
+: > "$data/settings"
+for word; do
+    case $word in
+    *=*)
+        name=$(printf '%s' "${word%%=*}" | tr '[:lower:]' '[:upper:]' | sed 's/\./__/g')
+        printf "export PENATES_%s='%s'\n" "$name" "${word#*=}" >> "$data/settings"
+        ;;
+    *) ports="$ports $word" ;;
+    esac
+done
 trap : TERM INT
 
 if [ -e "$data/further-node" ]; then
@@ -33,7 +44,7 @@ copies=$nodes
 : > "$data/is-initialized"
 echo "$store" > "$data/store"
 
-for port; do
+for port in $ports; do
     sh "$(dirname "$0")/serve.sh" "$penates" "$data" "$port" &
 done
 # A signal ends `wait`, and not what it waits for.

@@ -36,6 +36,8 @@ use crate::record::Input;
 pub struct Candidate {
     /// What its file says.
     pub spec: CandidateSpec,
+    /// The names and values of settings, which [`CandidateSpec::setting`] gives it when it starts.
+    settings: Vec<(String, String)>,
     files: Files,
 }
 
@@ -57,7 +59,7 @@ impl Candidate {
             let known = shipped::names().collect::<Vec<_>>().join(", ");
             return Err(invalid("candidate", format!("name a folder with candidate.toml, or one of {known}")).into());
         };
-        Ok(Self { spec: CandidateSpec::parse(text)?, files: Files::Shipped(files) })
+        Ok(Self { spec: CandidateSpec::parse(text)?, settings: Vec::new(), files: Files::Shipped(files) })
     }
 
     /// The names of the candidates that come with the program.
@@ -75,7 +77,21 @@ impl Candidate {
         let spec = CandidateSpec::parse(&std::fs::read_to_string(&path).map_err(failed)?)?;
         // Its commands may run in another folder.
         let folder = std::path::absolute(folder).map_err(failed)?;
-        Ok(Self { spec, files: Files::Folder(folder) })
+        Ok(Self { spec, settings: Vec::new(), files: Files::Folder(folder) })
+    }
+
+    /// The same with settings: names and values.
+    ///
+    /// # Errors
+    /// It takes none.
+    pub fn with_settings(self, settings: Vec<(String, String)>) -> Result<Self, CandidateError> {
+        match settings.is_empty() || !self.spec.setting.is_empty() {
+            true => Ok(Self { settings, ..self }),
+            false => {
+                let place = format!("candidate {}", self.spec.name);
+                Err(invalid(place, "it takes no settings: its file has no `setting`").into())
+            }
+        }
     }
 
     /// The digests and sizes of the files of its folder, without those of folders in it, and of what

@@ -56,20 +56,6 @@ impl RunningCandidate {
         work: &Path,
         program: &Path,
     ) -> Result<Self, CandidateError> {
-        Self::start_with(candidate, &[], data, work, program).await
-    }
-
-    /// The same with settings: their names and values, as [`CandidateSpec::setting`] gives them.
-    ///
-    /// # Errors
-    /// Those of [`RunningCandidate::start`].
-    pub async fn start_with(
-        candidate: &Candidate,
-        settings: &[(String, String)],
-        data: &Path,
-        work: &Path,
-        program: &Path,
-    ) -> Result<Self, CandidateError> {
         let mut spec = candidate.spec.clone();
         if let Some(reason) = spec.not_run {
             return Err(CandidateError::NotRun { name: spec.name, reason });
@@ -93,9 +79,8 @@ impl RunningCandidate {
         let folders = spec.folders.iter().filter_map(named).collect();
         let places = Places { data, folder, program: program.to_owned(), ports, folders };
         // So its record has them too.
-        let given = settings.iter().flat_map(|(name, value)| places.setting(&spec.setting, name, value));
-        let given: Vec<_> = given.collect();
-        spec.start.extend(given);
+        let given = |(name, value): &(String, String)| places.setting(&candidate.spec.setting, name, value);
+        spec.start.extend(candidate.settings.iter().flat_map(given));
         for command in &spec.prepare {
             output(&spec, &places.words(command)).await?;
         }

@@ -89,6 +89,7 @@ impl Run {
             steps: vec![StepTally { scenario: text(), step: text(), tally: all }],
             errors: vec![ErrorTally { kind: text(), step: text(), count: 5, first_at_us: 1_500_000 }],
             worker_cpu_shares: vec![0.25],
+            costs: None,
         };
         let second = |at_s| Second {
             at_s,

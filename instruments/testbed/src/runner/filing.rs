@@ -16,7 +16,7 @@ use crate::export;
 use crate::export::late::LateChart;
 use crate::record::RunRecord;
 use crate::report;
-use crate::results::Verdict;
+use crate::results::{Costs, Verdict};
 use crate::saturation::{self, Saturation};
 use crate::scenario::Scenario;
 use crate::tally::{self, Window};
@@ -81,6 +81,13 @@ impl Runner<'_> {
         log.flush().map_err(failed)?;
         let times = export::times::log(record.started_at, &measured)?;
         measured.summary.worker_cpu_shares = collected.workers.iter().map(|worker| worker.load_share).collect();
+        let watched = elsewhere.iter().chain(sampled.as_ref().filter(|_| self.is_candidate_here()));
+        let duration_s = measured.summary.duration_s;
+        let costs = watched.filter_map(|sampled| sampled.samples.costs(duration_s));
+        measured.summary.costs = costs.reduce(|one, other| Costs {
+            cpu_s: one.cpu_s + other.cpu_s,
+            memory_peak_bytes: one.memory_peak_bytes + other.memory_peak_bytes,
+        });
         let mut judgement = judge(plan, &measured, void);
         let (saturated, reasons) = self.saturated(judgement.verdict, sampled.as_ref(), &elsewhere);
         judgement.reasons.extend(reasons);

@@ -52,6 +52,9 @@ pub struct StepSpec {
     /// How often it is sent, one after the other.
     #[serde(default = "once")]
     pub repeat: u32,
+    /// For so long it is sent again while its check fails. Its time counts from the first of these requests.
+    #[serde(default, with = "humantime_serde", skip_serializing_if = "Option::is_none")]
+    pub again_within: Option<Duration>,
     /// What is checked.
     #[serde(default)]
     pub check: CheckSpec,

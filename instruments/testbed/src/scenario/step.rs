@@ -21,6 +21,8 @@ pub struct Step {
     pub pause: Duration,
     /// How often it is sent.
     pub repeat: u32,
+    /// For so long it is sent again while its check fails.
+    pub again_within: Option<Duration>,
     /// Whether the body of its answer is needed, and not only its length.
     pub keeps_body: bool,
     /// The graph that the body of its answer must be.
@@ -39,14 +41,17 @@ impl Step {
         if spec.pause > DURATION_MAX {
             return Err("pause: a year at most".to_owned());
         }
+        if spec.again_within.is_some_and(|within| within > DURATION_MAX) {
+            return Err("again_within: a year at most".to_owned());
+        }
         let request = RequestTemplate::new(spec, feeds, names)?;
         let protocol = request.protocol();
         let check = Check::new(&spec.check, protocol, names)?;
         let save = spec.save.iter().map(|(name, source)| Ok((names.add(name), Source::new(source, protocol)?)));
         let save = save.collect::<Result<Vec<_>, String>>()?;
         let keeps_body = check.needs_body() || save.iter().any(|(_, source)| source.needs_body());
-        let (name, pause, repeat) = (spec.name.clone(), spec.pause, spec.repeat);
-        Ok(Self { name, pause, repeat, keeps_body, graph: None, request, check, save })
+        let (name, pause, repeat, again_within) = (spec.name.clone(), spec.pause, spec.repeat, spec.again_within);
+        Ok(Self { name, pause, repeat, again_within, keeps_body, graph: None, request, check, save })
     }
 
     /// The protocol that it speaks.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
-use tokio::time::{sleep_until, timeout, timeout_at};
+use tokio::time::{sleep, sleep_until, timeout, timeout_at};
 
 use super::connection::{Connection, Connector, Reached};
 use super::failure::Failure;
@@ -18,6 +18,9 @@ use crate::scenario::{Answer, Scenario, UserValues};
 
 /// Timers of tokio count milliseconds and are late by one at most: that is no wait of a request.
 const TIMER_GRAIN: Duration = Duration::from_millis(2);
+
+/// The pause before a request is sent again because its check failed.
+const AGAIN_AFTER: Duration = Duration::from_millis(1);
 
 /// Bodies of this size and more are checked on another thread: a digest of them takes a tenth of a
 /// millisecond or more.
@@ -107,16 +110,23 @@ impl User {
                     sent_bytes: 0,
                     received_bytes: 0,
                 };
-                let exchange = self.exchange(index, &values, &mut event);
-                let answered = timeout_at((begun + shared.timeout).into(), exchange).await;
-                event.done_us = shared.micros(Instant::now());
-                // A check is the generator's own work: it takes no time of the request, and what follows is
-                // not due meanwhile.
-                event.outcome = match answered {
-                    Ok(Ok(answer)) => self.check(index, &mut values, answer).await,
-                    Ok(Err(failure)) => failure.outcome(),
-                    Err(_) => Outcome::TimeOut,
-                };
+                loop {
+                    let exchange = self.exchange(index, &values, &mut event);
+                    let answered = timeout_at((begun + shared.timeout).into(), exchange).await;
+                    event.done_us = shared.micros(Instant::now());
+                    // A check is the generator's own work: it takes no time of the request, and what follows is
+                    // not due meanwhile.
+                    event.outcome = match answered {
+                        Ok(Ok(answer)) => self.check(index, &mut values, answer).await,
+                        Ok(Err(failure)) => failure.outcome(),
+                        Err(_) => Outcome::TimeOut,
+                    };
+                    let is_wrong = matches!(event.outcome, Outcome::Failed(_));
+                    if !is_wrong || step.again_within.is_none_or(|within| begun.elapsed() >= within) {
+                        break;
+                    }
+                    sleep(AGAIN_AFTER).await;
+                }
                 // To this request the link looks like the candidate.
                 if let Some(what) = shared.link.as_ref().and_then(Lack::take) {
                     event.outcome = Failure::of_generator(what).outcome();

@@ -34,6 +34,9 @@ pub struct MeasureArgs {
     /// program, such as `penates`, `penates-records`, `redis`, `nginx` or `null`.
     #[arg(long, value_name = "NAME|DIR", conflicts_with = "url")]
     candidate: Option<String>,
+    /// A setting of that candidate, if its file says how it takes settings; may be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting, requires = "candidate")]
+    setting: Vec<(String, String)>,
     /// The server to measure, which runs already. Comes before the plan's `url`.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
@@ -122,9 +125,18 @@ pub fn program() -> anyhow::Result<Program> {
 
 /// A fact of the command line.
 fn fact(text: &str) -> Result<(String, String), String> {
+    named(text, "write NAME=TEXT, such as nodes=3")
+}
+
+/// A setting of the command line.
+pub fn setting(text: &str) -> Result<(String, String), String> {
+    named(text, "write NAME=VALUE, such as feed.keep=0s")
+}
+
+fn named(text: &str, hint: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, fact)) if !name.is_empty() && !fact.is_empty() => Ok((name.to_owned(), fact.to_owned())),
-        _ => Err("write NAME=TEXT, such as nodes=3".to_owned()),
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(hint.to_owned()),
     }
 }
 
@@ -186,7 +198,10 @@ impl MeasureArgs {
 
     fn measured(&self, url: Option<&str>) -> anyhow::Result<Measured> {
         match (&self.candidate, url) {
-            (Some(name), _) => Ok(Measured::Candidate(Box::new(candidate(Path::new(name))?))),
+            (Some(name), _) => {
+                let candidate = with_settings(candidate(Path::new(name))?, self.setting.clone())?;
+                Ok(Measured::Candidate(Box::new(candidate)))
+            }
             (None, Some(url)) => Ok(Measured::Url(url.to_owned(), self.pid)),
             (None, None) => Err(CliError::Usage("name what to measure by --candidate or --url".to_owned()).into()),
         }
@@ -218,6 +233,11 @@ pub fn candidate(name: &Path) -> anyhow::Result<Candidate> {
         false => Candidate::shipped(&name.to_string_lossy()),
     };
     candidate.map_err(|error| CliError::Usage(error.to_string()).into())
+}
+
+/// A candidate with settings.
+pub fn with_settings(candidate: Candidate, settings: Vec<(String, String)>) -> anyhow::Result<Candidate> {
+    candidate.with_settings(settings).map_err(|error| CliError::Usage(error.to_string()).into())
 }
 
 impl RunsArgs {

@@ -1,6 +1,7 @@
 //! `lares testbed`
 
 mod cassandra;
+mod compare;
 mod file;
 mod find;
 mod jolokia;
@@ -35,6 +36,10 @@ enum Action {
     /// The command starts the candidate, or takes a server that runs. The exit code is 0 if it held
     /// the load, 1 if not, and 4 if the run says nothing about it.
     Run(run::RunArgs),
+    /// Put several candidates under the load of a plan, in turn and repeatedly, and compare them.
+    ///
+    /// Each run starts its candidate again. The exit code is 4 if a run says nothing.
+    Compare(compare::CompareArgs),
     /// Find the greatest load that a candidate holds.
     ///
     /// It doubles the load of a plan until a run does not hold it, then bisects, and confirms both
@@ -97,6 +102,7 @@ struct ArchiveArgs {
 pub async fn run(args: TestbedArgs) -> anyhow::Result<()> {
     match args.action {
         Action::Run(args) => run::run(args).await,
+        Action::Compare(args) => compare::run(args).await,
         Action::Find(args) => find::run(args).await,
         Action::Study(args) => study::run(args).await,
         Action::Plans(args) => plans::run(&args),

@@ -71,6 +71,13 @@ fn show(filed: &Filed, form: OutputArgs) -> anyhow::Result<()> {
     output.table(&[&counts[..], &times[..]].concat(), &rows)?;
     let rate = outcome.summary.done_per_s;
     output.line(format!("\nVerdict: {} ({rate:.1} requests per second)", word(outcome.judgement.verdict)))?;
+    if let (Some(costs), Some((of_request, of_gigabyte))) = (outcome.summary.costs, outcome.summary.cpu_ms()) {
+        let (received, memory) = (outcome.summary.received_bytes_per_s() / 1e6, costs.memory_peak_bytes / 1e6);
+        output.line(format!(
+            "Received: {received:.1} MB/s. The candidate took {of_request:.3} ms of processor time a request, \
+             {of_gigabyte:.0} ms a GB, and {memory:.0} MB of memory at most."
+        ))?;
+    }
     outcome.judgement.reasons.iter().try_for_each(|reason| output.line(format!("- {reason}")))?;
     for log in outcome.logs().filter(|log| !log.lines.is_empty()) {
         let source = log.source.as_ref().map(|source| format!(" ({source})")).unwrap_or_default();
