@@ -12,14 +12,12 @@ use heads::keys;
 use http::{Request, header};
 use pack::memory::MemorySource;
 use pack::{Archive, Layout, Level};
-use serde::Serialize;
 
 use crate::corpus::{self, CorpusVolume, Sizes};
 use crate::doors::Door;
 
 /// The engine below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// The embedded engine.
     Embedded,
@@ -28,8 +26,7 @@ pub enum Engine {
 }
 
 /// The subject of a measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case", tag = "what", content = "engine")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// `POST /volumes` of all ids: layout `pages`, unchanged frames.
     ZipByDoor(Engine),
@@ -77,19 +74,18 @@ impl Subject {
 }
 
 /// One measurement.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// The time of all operations, one after the other.
     pub seconds: f64,
     /// The number of operations.
     pub operations: u64,
     /// The bytes sent or read in all; zero if they do not matter.
-    #[serde(flatten)]
     pub sizes: Sizes,
 }
 
 /// How many operations make one measurement; a ZIP is always one.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub struct Counts {
     /// Requested pages.
     pub pages: u64,
@@ -154,21 +150,6 @@ impl Bench {
             ensure!(by_door == from_memory, "{engine:?}: the door sends {by_door:?}, but pack makes {from_memory:?}");
         }
         Ok(bench)
-    }
-
-    /// The sizes of all volumes.
-    pub fn all(&self) -> Sizes {
-        self.all
-    }
-
-    /// The sizes of all volumes of the null engine.
-    pub fn all_null(&self) -> Sizes {
-        self.all_null
-    }
-
-    /// The sizes of the page.
-    pub fn page(&self) -> Sizes {
-        self.page.sizes
     }
 
     /// Measures once.

@@ -1,20 +1,23 @@
-//! Measures the data door, compared with nginx, Java and bare programs. See `instruments/benches/README.md`.
+//! Measures the data door beside bare programs, and under attack. See `instruments/benches/README.md`.
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use benches::data_door::bench::{Bench, Settings};
-use benches::data_door::{
-    bulk, cold, hostile, https, import, java, levels, libraries, many, memory, nginx, page, range, selection, start,
-};
+use benches::data_door::{cassandra_bulk, cassandra_import, door_cost, hostile, import, levels, libraries};
 use benches::machine::Machine;
 use benches::rig::figures::Figures;
 use benches::rig::penates::Penates;
-use benches::rig::report::Report;
-use benches::rig::run::{self, Benchmarks};
+use benches::rig::report::{Benchmark, Report};
 use clap::{Parser, ValueEnum};
+use cluster::CommitlogSync;
 
-/// Measures the data door as its users see it, and compares the figures with their targets.
+/// The program's allocator, as in the server: some benchmarks call the store in this process.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Measures the data door beside bare programs, and under attack, and compares the figures with their
+/// targets.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// What to measure.
@@ -38,6 +41,16 @@ struct Arguments {
     /// How long a measurement under load lasts.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     seconds: f64,
+    /// Warm-up of a node of Cassandra before archives count.
+    #[arg(long, value_name = "SECONDS", default_value_t = 90.0)]
+    warm_up: f64,
+    /// The heap of the node in MiB [default: what fits the machine]
+    #[arg(long, value_name = "MIB")]
+    heap: Option<u32>,
+    /// When the node acknowledges a write: periodic, batch or group, perhaps with a time
+    /// (group:5ms).
+    #[arg(long, value_name = "MODE", default_value = "periodic")]
+    commitlog_sync: CommitlogSync,
     /// Folder for stores, which are kept for the next run (4 GB for 5,000 volumes) [default: a
     /// temporary folder]
     #[arg(long, value_name = "DIR")]
@@ -55,62 +68,38 @@ struct Arguments {
 enum What {
     /// All of them
     All,
-    /// Archives over HTTP, beside nginx that sends the same archive as a finished file
-    Bulk,
-    /// Archives beside a Java program that makes its ZIP while it sends it
-    Java,
-    /// Archives over HTTPS, beside nginx
-    Https,
     /// Archives that are compressed again, beside the DEFLATE library alone
     Levels,
     /// DEFLATE libraries beside each other
     Libraries,
-    /// A selection of all volumes: making it, and its first byte
-    Selection,
-    /// A megabyte out of the middle of a selection
-    Range,
-    /// Single pages over 32 connections
-    Page,
-    /// 16 bulk clients at once, and a client of single pages beside them
-    Many,
-    /// Memory while slow clients download everything
-    Memory,
     /// Memory and honest clients beside hostile ones
     Hostile,
+    /// The door without listeners, over the embedded engine and over one that answers constants at once
+    DoorCost,
     /// An import, beside a bare program that does the obligatory work
     Import,
-    /// Start with all volumes stored, and memory when idle
-    Start,
-    /// Archives when nothing of the store is in memory, beside the disk
-    Cold,
+    /// Archives from Cassandra, beside the driver alone that reads the same packs
+    CassandraBulk,
+    /// An import into Cassandra, beside the driver alone that writes the same rows
+    CassandraImport,
 }
 
-impl Benchmarks for What {
-    type Bench = Bench;
-    const ALL: Self = Self::All;
-
+impl What {
     fn run(self, bench: &mut Bench) -> Result<Figures> {
         match self {
             Self::All => Ok(Figures::default()),
-            Self::Bulk => bulk::run(bench),
-            Self::Java => java::run(bench),
-            Self::Https => https::run(bench),
             Self::Levels => levels::run(bench),
             Self::Libraries => libraries::run(bench),
-            Self::Selection => selection::run(bench),
-            Self::Range => range::run(bench),
-            Self::Page => page::run(bench),
-            Self::Many => many::run(bench),
-            Self::Memory => memory::run(bench),
             Self::Hostile => hostile::run(bench),
+            Self::DoorCost => door_cost::run(bench),
             Self::Import => import::run(bench),
-            Self::Start => start::run(bench),
-            Self::Cold => cold::run(bench),
+            Self::CassandraBulk => cassandra_bulk::run(bench),
+            Self::CassandraImport => cassandra_import::run(bench),
         }
     }
 
-    fn left_out(bench: &Bench) -> &[String] {
-        bench.left_out()
+    fn needs_cassandra(self) -> bool {
+        matches!(self, Self::CassandraBulk | Self::CassandraImport)
     }
 }
 
@@ -124,15 +113,30 @@ fn main() -> Result<()> {
         seed: arguments.seed,
         repetitions: arguments.repetitions,
         seconds: arguments.seconds,
+        warm_up_seconds: arguments.warm_up,
+        heap_mib: arguments.heap,
+        commitlog_sync: arguments.commitlog_sync,
     };
     let temporary = tempfile::tempdir()?;
     let folder = arguments.work.as_deref().unwrap_or(temporary.path());
     let mut bench = Bench::new(settings.clone(), folder, Penates::find(arguments.penates.as_deref())?)?;
-
-    let report = Report::new(machine, peers(), settings);
-    run::run(&arguments.what, &mut bench, report, arguments.json.as_deref())
-}
-
-fn peers() -> Vec<String> {
-    nginx::version().into_iter().chain(java::version()).collect()
+    let mut report = Report::new(machine, settings);
+    let all = || What::value_variants().iter().copied().filter(|what| *what != What::All).collect();
+    for what in if arguments.what.contains(&What::All) { all() } else { arguments.what } {
+        let name = what.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        eprintln!("{name}");
+        match cluster::prerequisites() {
+            Err(why) if what.needs_cassandra() => report.left_out.push(format!("{name}: {why}")),
+            _ => {
+                let figures = what.run(&mut bench).with_context(|| name.clone())?;
+                report.benchmarks.push(Benchmark { name, figures });
+            }
+        }
+        if let Some(file) = &arguments.json {
+            let text = serde_json::to_string_pretty(&report)?;
+            std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
+        }
+    }
+    print!("{report}");
+    Ok(())
 }

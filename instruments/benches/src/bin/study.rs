@@ -59,8 +59,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match &arguments[..] {
         [first, ..] if first == SERVE => return penates::main(),
-        [first, zip, certificate] if first == SERVE_ZIP => {
-            on_runtime(finished::serve(Path::new(zip), Path::new(certificate)))
+        [first, zip, certificate, http, https] if first == SERVE_ZIP => {
+            on_runtime(finished::serve(Path::new(zip), Path::new(certificate), http, https))
         }
         _ => study(&Arguments::parse()),
     };

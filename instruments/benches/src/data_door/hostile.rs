@@ -22,8 +22,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use super::bench::Bench;
-use crate::report::Spread;
-use crate::rig::figures::{Figures, Goal};
+use crate::rig::figures::{Figures, Goal, Spread};
 use crate::rig::penates::Server;
 
 /// `limits.memory` (512 MiB), and the server's other memory: its caches, and buffers of

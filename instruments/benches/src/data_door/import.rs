@@ -18,14 +18,14 @@ use zip::ZipArchive;
 use super::bench::Bench;
 use super::parallel::on_all_processors;
 use crate::rig::figures::{Figures, Goal};
-use crate::rig::work::{Corpus, disk_bytes};
+use crate::rig::work::disk_bytes;
 
 const OF_BARE: Goal = Goal::AtLeast(0.8);
 
 /// Measures it with few volumes, from a pairtree in the page cache.
 pub fn run(bench: &mut Bench) -> Result<Figures> {
     let mut figures = Figures::default();
-    let pairtree = bench.work.pairtree(&Corpus { volumes: bench.settings.few, ..bench.corpus.clone() })?;
+    let pairtree = bench.work.pairtree(&bench.few)?;
     let zips = zips(&pairtree)?;
     let expected = bare(&zips)?; // warms the page cache up
     for repetition in 0..bench.settings.repetitions {

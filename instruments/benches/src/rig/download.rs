@@ -1,10 +1,8 @@
 //! Downloads of the same bytes from several servers, measured in the same way.
 
-use std::io::{Read, Write};
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use testbed::monitor::Counters;
 
 use super::client::{Client, Request};
 use super::penates::Server;
@@ -24,28 +22,14 @@ pub struct Sample {
     pub seconds: f64,
     /// The number of downloads.
     pub downloads: u64,
-    /// Bytes of all bodies.
-    pub bytes: u64,
     /// CPU time of the server.
     pub server_cpu_seconds: f64,
-    /// CPU time of the client.
-    pub client_cpu_seconds: f64,
 }
 
 impl Sample {
-    /// Gigabytes of bodies per second.
-    pub fn gigabytes_per_second(&self) -> f64 {
-        self.bytes as f64 / 1e9 / self.seconds
-    }
-
     /// Gigabytes per second of something of which each download had `bytes`.
     pub fn rate_of(&self, bytes: u64) -> f64 {
         (bytes * self.downloads) as f64 / 1e9 / self.seconds
-    }
-
-    /// Milliseconds of CPU time per gigabyte of bodies.
-    pub fn cpu_ms_per_gigabyte(&self, cpu_seconds: f64) -> f64 {
-        cpu_seconds * 1e3 / (self.bytes as f64 / 1e9)
     }
 }
 
@@ -98,30 +82,19 @@ pub fn ways_of_asking(server: &Server, corpus: &Corpus, volumes: u64) -> Result<
 
 /// Downloads the responses to some requests, one after the other over one connection, and checks
 /// the lengths.
-pub fn measure<S: Read + Write>(
-    client: &mut Client<S>,
-    requests: &[Request],
-    bytes: u64,
-    server: &Process,
-) -> Result<Sample> {
+pub fn measure(client: &mut Client, requests: &[Request], bytes: u64, server: &Process) -> Result<Sample> {
     let downloads = requests.len() as u64;
-    let (server_before, own_before, begun) = (server.usage()?, Counters::own()?, Instant::now());
+    let (before, begun) = (server.usage()?, Instant::now());
     for request in requests {
         let received = client.fetch(request)?;
         ensure!(received.body_bytes == bytes, "{} bytes instead of {bytes}", received.body_bytes);
     }
     let seconds = begun.elapsed().as_secs_f64();
-    Ok(Sample {
-        seconds,
-        downloads,
-        bytes: bytes * downloads,
-        server_cpu_seconds: server.usage()?.since(server_before).cpu_s,
-        client_cpu_seconds: Counters::own()?.since(own_before).cpu_s,
-    })
+    Ok(Sample { seconds, downloads, server_cpu_seconds: server.usage()?.since(before).cpu_s })
 }
 
 /// Downloads once and checks the bytes. This also warms caches up.
-pub fn check<S: Read + Write>(client: &mut Client<S>, request: &Request, crc32: u32) -> Result<()> {
+pub fn check(client: &mut Client, request: &Request, crc32: u32) -> Result<()> {
     let mut hasher = crc32fast::Hasher::new();
     client.fetch_into(request, |bytes| {
         hasher.update(bytes);

@@ -5,7 +5,27 @@ use std::fmt;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-use crate::report::Spread;
+/// Median and extremes of some figures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The middle figure, or the mean of the two in the middle.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// The spread of some figures; `None` if there are none.
+    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<f64> = figures.into_iter().collect();
+        sorted.sort_by(f64::total_cmp);
+        let [lower, upper] = [sorted.len().checked_sub(1)? / 2, sorted.len() / 2];
+        let median = (sorted[lower] + sorted[upper]) / 2.0;
+        Some(Self { median, min: *sorted.first()?, max: *sorted.last()? })
+    }
+}
 
 /// A bound for the median of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -107,6 +127,13 @@ impl Figures {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_or_the_mean_of_the_two_in_the_middle() {
+        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+        assert_eq!(Spread::of([4.0, 1.0, 3.0, 2.0]).unwrap().median, 2.5);
+        assert_eq!(Spread::of([]), None);
+    }
 
     #[test]
     fn samples_of_a_figure_are_collected_and_the_median_is_compared_with_the_target() {

@@ -6,15 +6,12 @@ use serde::Serialize;
 
 use super::figures::{Figure, Figures};
 use crate::machine::Machine;
-use crate::report::figure;
 
 /// The results of one run.
 #[derive(Debug, Serialize)]
 pub struct Report<S> {
     /// The machine.
     pub machine: Machine,
-    /// Versions of the compared programs.
-    pub peers: Vec<String>,
     /// The settings.
     pub settings: S,
     /// The measurements.
@@ -34,8 +31,8 @@ pub struct Benchmark {
 
 impl<S> Report<S> {
     /// An empty report.
-    pub fn new(machine: Machine, peers: Vec<String>, settings: S) -> Self {
-        Self { machine, peers, settings, benchmarks: Vec::new(), left_out: Vec::new() }
+    pub fn new(machine: Machine, settings: S) -> Self {
+        Self { machine, settings, benchmarks: Vec::new(), left_out: Vec::new() }
     }
 
     fn rows(&self) -> impl Iterator<Item = (&str, &Figure)> {
@@ -47,7 +44,6 @@ impl<S: fmt::Display> fmt::Display for Report<S> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { machine, settings, .. } = self;
         writeln!(out, "{machine}")?;
-        writeln!(out, "beside: {}", if self.peers.is_empty() { "nothing".to_owned() } else { self.peers.join("; ") })?;
         writeln!(out, "{settings}\n")?;
         writeln!(out, "| benchmark | what | unit | median | min | max |")?;
         writeln!(out, "|---|---|---|---|---|---|")?;
@@ -85,4 +81,14 @@ impl<S: fmt::Display> fmt::Display for Report<S> {
 
 fn yes_or_no(met: bool) -> &'static str {
     if met { "yes" } else { "NO" }
+}
+
+/// A figure with its significant digits.
+fn figure(value: f64) -> String {
+    match value.abs() {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        1.0..10.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
 }

@@ -4,7 +4,6 @@
 //! time-out, rustls with ring) and sends pieces of the data door's size. It is not a part of that
 //! server, whose listeners serve its own routes only.
 
-use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,14 +31,11 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// How long a client may read nothing, as in the server.
 const STALL: Duration = Duration::from_secs(60);
 
-/// Serves the file `zip` until it is killed. Writes its certificate to `certificate`, and prints
-/// its addresses on standard error.
-pub async fn serve(zip: &Path, certificate: &Path) -> Result<()> {
+/// Serves the file `zip` at two addresses until it is killed. Writes its certificate to `certificate`.
+pub async fn serve(zip: &Path, certificate: &Path, http: &str, https: &str) -> Result<()> {
     let pieces: Pieces = std::fs::read(zip)?.chunks(PIECE_BYTES).map(Bytes::copy_from_slice).collect();
     let acceptor = acceptor(certificate)?;
-    let (http, https) = (listener().await?, listener().await?);
-    eprintln!("Listening on http://{}/", http.local_addr()?);
-    eprintln!("Listening on https://{}/", https.local_addr()?);
+    let (https, http) = (TcpListener::bind(https).await?, TcpListener::bind(http).await?);
     tokio::try_join!(serve_http(http, pieces.clone()), serve_https(https, acceptor, pieces))?;
     Ok(())
 }
@@ -62,10 +58,6 @@ async fn serve_https(listener: TcpListener, acceptor: TlsAcceptor, pieces: Piece
             }
         });
     }
-}
-
-async fn listener() -> Result<TcpListener> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?)
 }
 
 async fn accept(listener: &TcpListener) -> Result<TcpStream> {

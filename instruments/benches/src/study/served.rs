@@ -2,14 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Result;
-use tempfile::TempDir;
 
 use super::client::Protocol;
-use crate::rig::penates::{listening, without_settings};
-use crate::rig::process::Process;
+use crate::rig::process::{Process, free_address};
 
 /// With this first argument, the study's binary is `penates serve`.
 pub const SERVE: &str = "serve";
@@ -19,8 +16,6 @@ pub const SERVE_ZIP: &str = "serve-zip";
 /// A server that runs until the value is dropped.
 pub struct Served {
     _process: Process,
-    /// The folder of its log. It follows the process, so that it is deleted after that has ended.
-    _folder: TempDir,
     http: SocketAddr,
     https: SocketAddr,
     certificate: PathBuf,
@@ -30,27 +25,23 @@ impl Served {
     /// `penates serve` over a data folder. It makes no selections of requests, which would fill up
     /// over the trials.
     pub fn penates(binary: &Path, store: &Path) -> Result<Self> {
-        let mut command = without_settings(binary);
-        command.args([SERVE, "--init", "--listen", "127.0.0.1:0", "--tls-listen", "127.0.0.1:0"]);
-        command.args(["--set", "data.post_selection=false", "--set", "log.level=warn", "--store"]).arg(store);
-        Self::start(command, store.join("tls").join("cert.pem"))
+        let (http, https) = (free_address()?, free_address()?);
+        let words = [binary.display().to_string(), SERVE.to_owned(), "--init".to_owned()].into_iter();
+        let words = words.chain([format!("--store={}", store.display()), format!("--listen={http}")]);
+        let words = words.chain([format!("--tls-listen={https}")]);
+        let settings = ["data.post_selection=false", "log.level=warn"].map(|setting| format!("--set={setting}"));
+        let process = Process::start(words.chain(settings).collect(), http, "/readyz")?;
+        Ok(Self { _process: process, http, https, certificate: store.join("tls").join("cert.pem") })
     }
 
     /// A server that sends a finished ZIP from its memory; its certificate is made in `folder`.
     pub fn finished_zip(binary: &Path, zip: &Path, folder: &Path) -> Result<Self> {
-        let certificate = folder.join("cert.pem");
-        let mut command = without_settings(binary);
-        command.arg(SERVE_ZIP).args([zip, &certificate]);
-        Self::start(command, certificate)
-    }
-
-    /// Starts a command and waits until it prints its addresses.
-    fn start(mut command: Command, certificate: PathBuf) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let mut process = Process::start(&mut command, &folder.path().join("log"))?;
-        let http = process.wait_for(|said| listening(said, "http"))?;
-        let https = process.wait_for(|said| listening(said, "https"))?;
-        Ok(Self { _process: process, _folder: folder, http, https, certificate })
+        let (http, https, certificate) = (free_address()?, free_address()?, folder.join("cert.pem"));
+        let files = [zip, &certificate].map(|file| file.display().to_string());
+        let words = [binary.display().to_string(), SERVE_ZIP.to_owned()].into_iter().chain(files);
+        let words = words.chain([http, https].map(|address| address.to_string()));
+        let process = Process::start(words.collect(), http, "/")?;
+        Ok(Self { _process: process, http, https, certificate })
     }
 
     /// Its address.

@@ -1,5 +1,6 @@
 //! `lares testbed`: real workers against real servers.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,9 +11,13 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use testbed::inputs::Inputs;
 
 use crate::harness::{Ran, SMALL, Served, penates, sample_folder, wait_until};
 use crate::lares;
+
+/// The candidate of the benchmarks with volumes.
+const VOLUMES: &str = "../benches/candidates/penates-volumes/candidate.toml";
 
 fn testbed(folder: &Path, args: &[&str]) -> Ran {
     let mut command = lares(&[&["testbed"], args].concat());
@@ -164,6 +169,115 @@ fn fills_replays_and_interruptions_are_understood_by_the_server() {
     assert_done(&interrupted, 8);
     assert!(interrupted["all"]["response"]["max_ms"].as_f64() >= Some(200.0), "{interrupted}");
     assert!(fs::read_to_string(run.join("marks.csv")).unwrap().contains("resume: done"));
+}
+
+/// The plans of the benchmarks in a folder, with few and small things.
+fn benchmarks(folder: &Path) {
+    let plans = Path::new(env!("CARGO_MANIFEST_DIR")).join("../benches/plans");
+    let smaller = [
+        ("from = 0, to = 999 ", "from = 0, to = 9 "),
+        ("to = 4999", "to = 11"),
+        ("10000000", "20"),
+        ("count = 100000,", "count = 20,"),
+        ("268435456", "1000"),
+        ("16777216", "1000"),
+        ("repeat = 100", "repeat = 2"),
+        ("repeat = 200", "repeat = 2"),
+    ];
+    for entry in fs::read_dir(&plans).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        if name.ends_with(".toml") {
+            let text = fs::read_to_string(entry.path()).unwrap();
+            let text = smaller.iter().fold(text, |text, (from, to)| text.replace(from, to));
+            fs::write(folder.join(name), text).unwrap();
+        }
+    }
+    let ids: String = (0..12).map(|n| format!("synth.ark:/99999/s1v{n}\n")).collect();
+    for name in ["ids-500", "ids-5000"] {
+        fs::create_dir(folder.join(name)).unwrap();
+        fs::write(folder.join(name).join("0"), &ids).unwrap();
+    }
+}
+
+#[test]
+fn the_plans_of_the_benchmarks_can_be_run_and_their_scenarios_are_understood_by_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    benchmarks(here);
+    let mut of_plans = BTreeSet::new();
+    for entry in fs::read_dir(here).unwrap().map(|entry| entry.unwrap().path()) {
+        let name = entry.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.ends_with(".toml") && !name.starts_with("users-") {
+            let inputs = Inputs::read(&entry).unwrap();
+            (inputs.compiled().unwrap(), inputs.compiled_fill().unwrap());
+            assert_eq!(format!("{}.toml", inputs.plan.name), name);
+            of_plans.extend(inputs.plan.scenarios.iter().map(|of| of.scenario.clone()));
+            of_plans.extend(inputs.plan.fill.map(|fill| fill.scenario));
+        }
+    }
+    let volumes = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(VOLUMES)).unwrap();
+    fs::create_dir(here.join("volumes")).unwrap();
+    fs::write(here.join("volumes/candidate.toml"), volumes.replace("5000", "12 --pages 12")).unwrap();
+    let of_each = [
+        ("volumes", "", "bulk page pages cold ready"),
+        ("volumes", "", "bulk-ids"),
+        ("volumes", "", "selection"),
+        ("penates", "ingest", "graph binary put large typed search change found transactions without-transactions"),
+        ("penates", "users-version.toml", "members audited time-gate"),
+        ("penates", "super-node-fill", "listing"),
+        ("penates-records", "users-record-fill.toml", "record-read-uniform record-read-zipf record-read-kept"),
+        ("penates-records", "", "record-write-uniform record-write-zipf record-write-kept record-expiring"),
+    ];
+    // The archives of these would have to be large, and these have other candidates.
+    let mut tried: BTreeSet<_> = ["range", "slow", "java-0", "java-1"].map(str::to_owned).into();
+    for (candidate, fill, scenarios) in of_each {
+        let names: Vec<_> =
+            scenarios.split(' ').map(|name| format!("{{ scenario = \"users-{name}.toml\" }}")).collect();
+        let fill = match fill {
+            "" => String::new(),
+            fill => format!("fill = {{ scenario = \"{fill}\", units = 20, concurrency = 1 }}\n"),
+        };
+        // Lists of the same ids would be one selection.
+        let load = match names.len() {
+            1 => "shape = \"closed\", users_per_worker = 1".to_owned(),
+            count => format!("shape = \"even\", users_per_worker = {}", 10 * count),
+        };
+        let plan = format!(
+            "name = \"few\"\nscenarios = [{}]\nworkers = 1\n{fill}\
+             load = {{ {load}, duration = \"1s\" }}\n",
+            names.join(", ")
+        );
+        let (summary, _) = run_of(here, &plan, candidate);
+        assert_eq!(summary["errors"].as_array().map(Vec::len), Some(0), "{candidate}: {summary}");
+        let steps = summary["steps"].as_array().unwrap();
+        assert!(steps.iter().all(|step| step["tally"]["done"].as_u64() > Some(0)), "{candidate}: {summary}");
+        assert!(summary["costs"]["memory_peak_bytes"].as_f64() > Some(1e6), "{summary}");
+        tried.extend(scenarios.split(' ').map(str::to_owned));
+        tried.extend(
+            plan.split('"').filter_map(|word| Some(word.strip_prefix("users-")?.strip_suffix(".toml")?.to_owned())),
+        );
+    }
+    let of_plans: BTreeSet<_> = of_plans
+        .iter()
+        .filter_map(|name| Some(name.strip_prefix("users-")?.strip_suffix(".toml")?.to_owned()))
+        .collect();
+    assert_eq!(of_plans, tried);
+}
+
+#[test]
+fn candidates_and_their_settings_are_compared_in_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    plan(folder.path(), "get");
+    let args = ["compare", "plan.toml", "null", "null", "--repeat", "2", "--times", "2", "--untraceable", "--busy"];
+    let shown = testbed(folder.path(), &[&args[..], &["--json"]].concat()).json();
+    let all = shown.as_array().unwrap();
+    assert_eq!(all.len(), 2, "{shown}");
+    for of in all {
+        assert_eq!(of["rows"][0]["figures"].as_array().map(Vec::len), Some(2), "{shown}");
+        assert!(of["rows"][0]["figures"][1]["requests/s"].as_f64() > Some(0.0), "{shown}");
+    }
+    let refused = testbed(folder.path(), &["compare", "plan.toml", "null+a=b"]).ends_with(2);
+    assert!(refused.stderr.contains("takes no settings"), "{}", refused.stderr);
 }
 
 #[test]

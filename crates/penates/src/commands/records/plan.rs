@@ -13,8 +13,7 @@ use crate::cli::{Count, OutputArgs};
 use crate::exit::CliError;
 use crate::output::{Output, human_bytes};
 
-/// The measured costs: what `records-door costs` and `records-door mixes` of the benchmarks printed
-/// on their machine.
+/// The measured costs, on the machine that the file names.
 const MEASURED: &str = include_str!("costs.toml");
 
 /// Arguments of `penates records plan`.
