@@ -105,6 +105,9 @@ const TESTS_MORE: usize = 1;
 /// The variable that sets how many tests of a program run at the same time.
 const THREADS_VARIABLE: &str = "RUST_TEST_THREADS";
 
+/// Names the program of Penates to tests of the instruments, which would build it again.
+const PENATES_VARIABLE: &str = "PENATES_PROGRAM";
+
 /// Programs of the list of those that took the most time.
 const SLOWEST: usize = 8;
 
@@ -142,8 +145,12 @@ pub fn run(options: &Options) -> Result<()> {
     let programs = built(cargo().args(["test", "--locked", "--no-run"]).args(&selected))?;
     println!("built {} test programs within {} s", programs.len(), begun.elapsed().as_secs());
 
+    let penates = houses.contains(&House::Product).then(|| penates_beside(&programs)).flatten();
     let environment = |run: &Run<'_>, command: &mut Command| {
         command.env(NOT_RUN_VARIABLE, not_run_file.path());
+        if let Some(penates) = &penates {
+            command.env(PENATES_VARIABLE, penates);
+        }
         if std::env::var_os(THREADS_VARIABLE).is_none() {
             command.env(THREADS_VARIABLE, run.tests_at_once().to_string());
         }
@@ -217,6 +224,12 @@ fn built(command: &mut Command) -> Result<Vec<Program>> {
     let status = building.wait().context("cannot wait for cargo")?;
     ensure!(status.success(), "{command:?} ended with {status}");
     Ok(programs)
+}
+
+/// The program of Penates, which Cargo has built for its own tests: it is beside the folder of test programs.
+fn penates_beside(programs: &[Program]) -> Option<PathBuf> {
+    let of_cli = programs.iter().find(|program| program.name == OF_SERVERS)?;
+    Some(of_cli.file.parent()?.with_file_name("penates")).filter(|penates| penates.is_file())
 }
 
 /// Runs that follow each other, beside those of other lanes: what waits for nodes, what starts servers, and the rest.

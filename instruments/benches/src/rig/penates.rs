@@ -17,11 +17,12 @@ pub struct Penates {
 }
 
 impl Penates {
-    /// The program at `program`, or, without one, that of this workspace, built now in the profile
-    /// of this benchmark.
+    /// The program at `program`, or the one that `PENATES_PROGRAM` names, or, without one, that of this
+    /// workspace, built now in the profile of this benchmark.
     pub fn find(program: Option<&Path>) -> Result<Self> {
-        if let Some(program) = program {
-            return Ok(Self { program: program.to_path_buf() });
+        let named = || std::env::var_os("PENATES_PROGRAM").map(PathBuf::from);
+        if let Some(program) = program.map(Path::to_path_buf).or_else(named) {
+            return Ok(Self { program });
         }
         let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         build.args(["build", "--quiet", "--package", "penates"]).current_dir(env!("CARGO_MANIFEST_DIR"));
