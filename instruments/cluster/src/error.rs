@@ -69,20 +69,20 @@ pub enum ClusterError {
     BadSpec(String),
     /// Another process runs the cluster in this folder.
     #[error(
-        "another process runs the cluster in {folder}; end it with `penates cluster down --folder {folder}`, or name another folder"
+        "another process runs the cluster in {folder}; end it with `lares cluster down --folder {folder}`, or name another folder"
     )]
     FolderHeld {
         /// The cluster's folder.
         folder: PathBuf,
     },
     /// There is no cluster in this folder.
-    #[error("there is no cluster in {folder}; make one with `penates cluster up --folder {folder}`")]
+    #[error("there is no cluster in {folder}; make one with `lares cluster up --folder {folder}`")]
     NoCluster {
         /// The folder.
         folder: PathBuf,
     },
     /// No process runs the folder's cluster.
-    #[error("the cluster in {folder} does not run; start it with `penates cluster up --folder {folder}`")]
+    #[error("the cluster in {folder} does not run; start it with `lares cluster up --folder {folder}`")]
     NotRun {
         /// The cluster's folder.
         folder: PathBuf,

@@ -148,7 +148,7 @@ fn add(study: &Study, line: &Line, archive: &Path, id: &str) -> Result<(), Archi
         ("External-Identifier", id.to_owned()),
         ("External-Description", described),
         ("Bagging-Date", line.at.strftime("%Y-%m-%d").to_string()),
-        ("Bag-Software-Agent", format!("penates lab {}", env!("CARGO_PKG_VERSION"))),
+        ("Bag-Software-Agent", format!("lares lab {}", env!("CARGO_PKG_VERSION"))),
     ];
     Ok(bag.finish(&info)?)
 }

@@ -141,7 +141,7 @@ fn lab(facts: &BTreeMap<String, String>) -> Program {
     let build = facts.get("build").cloned().unwrap_or_default();
     let commit = build.split_once("(commit ").and_then(|(_, rest)| rest.split_once(')'));
     let commit = commit.map(|(commit, _)| commit.to_owned());
-    Program { name: "penates lab".to_owned(), version: build, commit, ..Program::default() }
+    Program { name: "lares lab".to_owned(), version: build, commit, ..Program::default() }
 }
 
 fn machine(facts: &BTreeMap<String, String>) -> Machine {

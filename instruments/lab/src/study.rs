@@ -74,7 +74,7 @@ pub enum StudyError {
         now: String,
     },
     /// The folder has a study already.
-    #[error("{} has a study already; `penates lab resume` continues it", .0.display())]
+    #[error("{} has a study already; `lares lab resume` continues it", .0.display())]
     Exists(PathBuf),
     /// The folder has none.
     #[error("{} has no study", .0.display())]

@@ -25,6 +25,7 @@ pub struct Cli {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one value of it")]
 pub enum Command {
     /// Measure which load a server holds, and keep what was measured.
     ///

@@ -31,8 +31,8 @@ impl Handshake<'_> {
     /// What is signed. All but the first part have the same length always.
     fn message(&self, side: Side) -> Vec<u8> {
         let side = match side {
-            Side::Coordinator => "penates testbed, coordinator",
-            Side::Worker => "penates testbed, worker",
+            Side::Coordinator => "lares testbed, coordinator",
+            Side::Worker => "lares testbed, worker",
         };
         [side.as_bytes(), &VERSION.to_be_bytes(), &self.of_coordinator, &self.of_worker].concat()
     }

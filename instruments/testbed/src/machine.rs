@@ -58,7 +58,7 @@ const ID_CHARS: usize = 16;
 fn digest_of_id(file: &Path) -> Option<String> {
     let id = fs::read_to_string(file).ok()?;
     let id = Some(id.trim()).filter(|id| !id.is_empty())?;
-    Some(hex::encode(Sha256::digest(format!("penates testbed {id}"))).chars().take(ID_CHARS).collect())
+    Some(hex::encode(Sha256::digest(format!("lares testbed {id}"))).chars().take(ID_CHARS).collect())
 }
 
 /// Processors of ARM have no names, only numbers.

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use serde_json::json;
+use testbed::candidate::command::penates;
 use testbed::candidate::{Candidate, RunningCandidate};
 use testbed::record::Machine;
 use testbed::worker::Target;
@@ -269,7 +270,7 @@ impl Rig for Server {
         self.has_room()?;
         match &self.running()?.way {
             Way::Redis(door) => load::prefill(door.as_ref(), &self.plan.data, seed).await?,
-            Way::Http(door) => door.prefill(&self.plan.data, seed, &self.program).await?,
+            Way::Http(door) => door.prefill(&self.plan.data, seed, &penates(&self.program)).await?,
         }
         self.wait_until_quiet().await?;
         let (files, pid) = (self.files().map(|(path, _)| path), self.running()?.pid);

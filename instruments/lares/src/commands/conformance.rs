@@ -49,11 +49,10 @@ pub async fn run(arguments: ConformanceArgs) -> anyhow::Result<()> {
         }
     }
     if site.feed().is_none() {
-        output.line(format!("not judged: notifications (Fedora API, 6), because there is no --feed"))?;
+        output.line("not judged: notifications (Fedora API, 6), because there is no --feed")?;
     }
     if site.external().is_none() {
-        output
-            .line(format!("not judged: content stored elsewhere (Fedora API, 3.9), because there is no --external"))?;
+        output.line("not judged: content stored elsewhere (Fedora API, 3.9), because there is no --external")?;
     }
     let is_violated = |level| judged.iter().any(|one| one.level == level && one.violation.is_some());
     output.finish()?;

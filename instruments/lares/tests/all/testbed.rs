@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use testbed::inputs::Inputs;
 
 use crate::harness::{Ran, SMALL, Served, penates, sample_folder, wait_until};
@@ -23,6 +24,11 @@ fn testbed(folder: &Path, args: &[&str]) -> Ran {
     let mut command = lares(&[&["testbed"], args].concat());
     command.current_dir(folder);
     Ran::of(command)
+}
+
+/// The digest of a file.
+fn sha256_of(file: &Path) -> String {
+    hex::encode(Sha256::digest(fs::read(file).unwrap()))
 }
 
 /// The exit code of a run with this verdict.
@@ -337,7 +343,7 @@ fn a_run_starts_the_candidate_and_keeps_what_was_measured() {
     let record: Value = serde_json::from_slice(&fs::read(data.join("record.json")).unwrap()).unwrap();
     assert_eq!(record["who"], "a test");
     assert!(record["candidate"]["program"]["version"].as_str().unwrap().starts_with("penates "), "{record}");
-    assert_eq!(record["candidate"]["program"]["sha256"], record["testbed"]["sha256"]);
+    assert_eq!(record["candidate"]["program"]["sha256"], sha256_of(crate::penates_program()));
     let configuration = record["candidate"]["configuration"].as_str().unwrap();
     assert!(configuration.contains("auth.write"), "{configuration}");
     // What is in force in the server has no origin; what another process would read has one.
@@ -487,7 +493,7 @@ fn a_worker_and_monitors_that_were_started_by_hand_serve_several_runs() {
             let missing = record["missing"].as_array().unwrap();
             let of_build = ["the testbed's commit", "the testbed's repository"];
             assert!(missing.iter().all(|what| of_build.contains(&what.as_str().unwrap())), "{missing:?}");
-            assert_eq!(record["candidate"]["program"]["sha256"], record["testbed"]["sha256"], "{record}");
+            assert_eq!(record["candidate"]["program"]["sha256"], sha256_of(crate::penates_program()), "{record}");
             assert_eq!(record["beside"]["monitors"][0]["processes"][0]["pid"].to_string(), pid, "{record}");
         }
     }
@@ -781,7 +787,7 @@ fn a_candidate_of_another_version_than_the_one_expected_is_refused_before_any_lo
     plan(folder.path(), "get");
     let args = ["run", "plan.toml", "--candidate", "null", "--untraceable", "--busy", "--expect-version", "another"];
     let refused = testbed(folder.path(), &args).ends_with(1);
-    assert!(refused.stderr.contains("the candidate reports the version `penates "), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the candidate reports the version `lares "), "{}", refused.stderr);
     assert!(refused.stderr.contains("`another` is expected"), "{}", refused.stderr);
     assert!(!folder.path().join("testbed-runs").exists());
 }

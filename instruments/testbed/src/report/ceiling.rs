@@ -21,8 +21,8 @@ pub(crate) const fn null(protocol: Protocol) -> &'static str {
 /// What measures the ceiling of a generator that speaks a protocol.
 pub(crate) const fn command(protocol: Protocol) -> &'static str {
     match protocol {
-        Protocol::Http => "penates testbed find get --candidate null",
-        Protocol::Resp => "penates testbed find records-90-10 --candidate null-redis",
+        Protocol::Http => "lares testbed find get --candidate null",
+        Protocol::Resp => "lares testbed find records-90-10 --candidate null-redis",
     }
 }
 

@@ -206,7 +206,7 @@ fn a_run_that_lacks_a_fact_is_called_untraceable_in_its_title() {
 #[test]
 fn the_generators_ceiling_is_named_with_its_run_or_with_what_measures_it() {
     let mut run = Run::named("x", 10);
-    let missing = "not measured from the same machines: <code>penates testbed find get --candidate null</code>";
+    let missing = "not measured from the same machines: <code>lares testbed find get --candidate null</code>";
     assert!(run.page().contains(missing));
     run.ceiling = Some(Ceiling { run: "2026-01-15T093000Z-get".to_owned(), rate: 41_234.0, workers: 4 });
     let page = run.page();
@@ -215,7 +215,7 @@ fn the_generators_ceiling_is_named_with_its_run_or_with_what_measures_it() {
     run.ceiling = None;
     run.record.candidate.url = "redis://127.0.0.1:6379".to_owned();
     let missing =
-        "not measured from the same machines: <code>penates testbed find records-90-10 --candidate null-redis</code>";
+        "not measured from the same machines: <code>lares testbed find records-90-10 --candidate null-redis</code>";
     assert!(run.page().contains(missing));
 }
 

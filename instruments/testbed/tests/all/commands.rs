@@ -214,7 +214,7 @@ async fn a_plan_of_records_is_done_by_the_server_that_does_nothing_and_reports_h
     // A machine that is busy with other tests may make the generator late.
     let wanted = match first.outcome.judgement.verdict {
         Verdict::Held => format!("href=\"../../{}/data/report.html\"", first.record.id),
-        _ => "penates testbed find records-90-10 --candidate null-redis".to_owned(),
+        _ => "lares testbed find records-90-10 --candidate null-redis".to_owned(),
     };
     assert!(report.contains(&wanted), "{wanted}");
 }

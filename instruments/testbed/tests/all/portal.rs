@@ -181,7 +181,7 @@ fn each_run_has_the_ceiling_of_its_generator_as_soon_as_that_was_measured() {
     let place = Place::with(&[Invented::default(), elsewhere]);
     place.publish();
     assert!(place.runs().iter().all(|run| run["ceiling"].is_null()));
-    assert!(place.page().contains("not measured from the same machines: penates testbed find get --candidate null"));
+    assert!(place.page().contains("not measured from the same machines: lares testbed find get --candidate null"));
     for run in [null(2, 300, Verdict::Held), null(3, 200, Verdict::Held), null(4, 400, Verdict::Failed)] {
         add(&place.archive(), &run).unwrap();
     }
@@ -219,7 +219,7 @@ fn a_run_over_the_redis_protocol_has_the_ceiling_of_that_protocol() {
     let (of_http, of_redis) = (of("null", "http", 2, 300), of("null-redis", "redis", 3, 200));
     let place = Place::with(&[of("penates", "http", 0, 60), of("redis", "redis", 1, 60), of_http]);
     place.publish();
-    let missing = "not measured from the same machines: penates testbed find records-90-10 --candidate null-redis";
+    let missing = "not measured from the same machines: lares testbed find records-90-10 --candidate null-redis";
     assert!(place.page().contains(missing));
     // The faster one over HTTP says nothing of it.
     assert!(place.runs()[1]["ceiling"].is_null());

@@ -195,7 +195,7 @@ fn the_configuration_of_the_candidates_with_cassandra_is_what_is_in_force_in_the
     assert_eq!(String::from_utf8(printed.stdout).unwrap(), [asked[0], &nodes, asked[1], &java].concat());
 }
 
-/// Stands for `penates cluster`. Its node is a shell under the name of Java, with options of a node.
+/// Stands for `lares cluster`. Its node is a shell under the name of Java, with options of a node.
 /// As soon as that runs, another program has the name.
 const CLUSTER: &str = r#"#!/bin/sh
 printf '%s\n' "$*" >> "$0.said"
