@@ -38,8 +38,9 @@ impl Penates {
     /// Runs a command, without settings from the environment. Returns its output.
     pub fn run<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<String> {
         let mut command = Command::new(&self.program);
-        let set = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PENATES_"));
-        set.for_each(|(name, _)| drop(command.env_remove(name)));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PENATES_")) {
+            command.env_remove(name);
+        }
         let output = command.args(arguments).stdin(Stdio::null()).output().context("cannot start penates")?;
         ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
         Ok(String::from_utf8(output.stdout)?)

@@ -215,7 +215,8 @@ fn the_plans_of_the_benchmarks_can_be_run_and_their_scenarios_are_understood_by_
         let name = entry.file_name().unwrap().to_str().unwrap().to_owned();
         if name.ends_with(".toml") && !name.starts_with("users-") {
             let inputs = Inputs::read(&entry).unwrap();
-            (inputs.compiled().unwrap(), inputs.compiled_fill().unwrap());
+            inputs.compiled().unwrap();
+            inputs.compiled_fill().unwrap();
             assert_eq!(format!("{}.toml", inputs.plan.name), name);
             of_plans.extend(inputs.plan.scenarios.iter().map(|of| of.scenario.clone()));
             of_plans.extend(inputs.plan.fill.map(|fill| fill.scenario));
