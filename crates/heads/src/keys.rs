@@ -691,12 +691,6 @@ pub fn number_of(sort: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(sort.get(17..21)?.try_into().ok()?))
 }
 
-/// The selection that a pin key names.
-pub fn selection_of(sort: &[u8]) -> Option<&str> {
-    let (kind, rest) = sort.split_first()?;
-    if *kind == kind::PIN { std::str::from_utf8(rest).ok() } else { None }
-}
-
 /// The partition of [`Table::Work`] of a transaction.
 pub fn transaction(id: TransactionId) -> Bytes {
     Bytes::from([b"tx/", &id.0[..]].concat())

@@ -45,11 +45,6 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Whether nothing of it happens any more.
-    pub fn is_dropped(self) -> bool {
-        matches!(self, Self::RolledBack | Self::Expired)
-    }
-
     /// Whether it is not decided yet what becomes of it.
     pub fn is_undecided(self) -> bool {
         matches!(self, Self::Open | Self::Closing)

@@ -81,6 +81,7 @@ mod schema;
 mod settings;
 mod statements;
 #[cfg(feature = "testing")]
+#[path = "../tests/testing/mod.rs"]
 pub mod testing;
 mod traffic;
 mod turns;

@@ -7,7 +7,7 @@
 //! How to read it:
 //!
 //! - [`Store`] (in `seam.rs`) is the trait. The comments of its methods are its promises, and
-//!   [`suite`] tests each of them.
+//!   `suite` tests each of them.
 //! - [`Table`] (in `table.rs`) lists the tables, each described by a [`TableInfo`].
 //! - [`Step`], [`Outcome`] and [`Guard`] describe changes: an ordered list of steps, of which any
 //!   prefix does no harm.
@@ -16,10 +16,11 @@
 //! - [`envelope`] adds a [`ValueKind`], its version and a checksum to each value, above every
 //!   engine. [`stored`] encodes and decodes types, and [`FormatLevel`] says which versions a store
 //!   holds.
-//! - [`suite`] is the behaviour suite. An engine's test file is a list of calls to its macros.
+//! - `suite`, for tests, is the behaviour suite. An engine's test file is a list of calls to its
+//!   macros.
 //! - [`Wrapper`] (in `wrapper.rs`) is a store that changes some methods of another one: [`limited`]
-//!   enforces the limits, [`read_only`] refuses changes for a while, and [`faults`] injects what
-//!   real engines will not do on demand.
+//!   enforces the limits, and [`read_only`] refuses changes for a while. `faults`, for tests, injects
+//!   what real engines will not do on demand.
 //! - [`Measure`] is a number that an engine reports of itself, for monitors.
 //! - [`null`] is an engine that returns constants at once. Benchmarks use it to measure the doors
 //!   and the protocol alone.
@@ -35,6 +36,8 @@ pub mod copying;
 pub mod cut;
 pub mod envelope;
 pub mod error;
+#[cfg(any(test, feature = "testing"))]
+#[path = "../tests/support/faults.rs"]
 pub mod faults;
 pub mod format_level;
 pub mod hidden;
@@ -48,6 +51,8 @@ pub mod row;
 pub mod seam;
 pub mod step;
 pub mod stored;
+#[cfg(any(test, feature = "testing"))]
+#[path = "../tests/suite/mod.rs"]
 pub mod suite;
 pub mod table;
 pub mod value_kind;

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_a_size_as_in_earlier_files_or_auto() {
+    fn memory_is_a_size_or_auto() {
         Jail::expect_with(|jail| {
             let sizes = [("\"600MiB\"", Some(600 << 20)), ("536870912", Some(512 << 20)), ("\"auto\"", None)];
             for (written, bytes) in sizes {
