@@ -10,7 +10,6 @@ use server::config::AuditMode;
 use store::{Store, SystemClock};
 
 use crate::client;
-use crate::local;
 use crate::settings::Settings;
 
 /// A change that a command of this process makes.
@@ -46,12 +45,14 @@ pub async fn note(
 }
 
 /// The same of a store that this process has not open.
+#[cfg(feature = "cassandra")]
 pub async fn note_in(settings: &Settings, command: &str, detail: Option<String>) -> anyhow::Result<()> {
     if !is_on(settings) {
         return Ok(());
     }
     let not_recorded = || format!("{command}: it is done, but not in the audit");
-    let store = local::open_store(settings).await.map_err(local::cannot_open).with_context(not_recorded)?;
+    let store =
+        crate::local::open_store(settings).await.map_err(crate::local::cannot_open).with_context(not_recorded)?;
     let noted = note(settings, store.clone(), command, detail).await;
     store.close().await?;
     noted

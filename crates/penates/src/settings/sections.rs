@@ -97,9 +97,8 @@ impl Settings {
             StoreLocation::Folder(_) if cfg!(not(feature = "cassandra")) => return findings,
             StoreLocation::Folder(_) => SOME_CLUSTER,
         };
-        if let Err(error) = self.cassandra.options(address, self.server.store.clock_skew_max) {
-            findings.push(Finding::fault(error.to_string()));
-        }
+        let refused = self.cassandra.options(address, self.server.store.clock_skew_max).err();
+        findings.extend(refused.map(|error| Finding::fault(error.to_string())));
         findings
     }
 

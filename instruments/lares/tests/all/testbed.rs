@@ -237,6 +237,7 @@ fn the_plans_of_the_benchmarks_can_be_run_and_their_scenarios_are_understood_by_
     ];
     // The archives of these would have to be large, and these have other candidates.
     let mut tried: BTreeSet<_> = ["range", "slow", "java-0", "java-1"].map(str::to_owned).into();
+    let mut memory_peak_bytes = 0.0_f64;
     for (candidate, fill, scenarios) in of_each {
         let names: Vec<_> =
             scenarios.split(' ').map(|name| format!("{{ scenario = \"users-{name}.toml\" }}")).collect();
@@ -258,12 +259,14 @@ fn the_plans_of_the_benchmarks_can_be_run_and_their_scenarios_are_understood_by_
         assert_eq!(summary["errors"].as_array().map(Vec::len), Some(0), "{candidate}: {summary}");
         let steps = summary["steps"].as_array().unwrap();
         assert!(steps.iter().all(|step| step["tally"]["done"].as_u64() > Some(0)), "{candidate}: {summary}");
-        assert!(summary["costs"]["memory_peak_bytes"].as_f64() > Some(1e6), "{summary}");
+        memory_peak_bytes = memory_peak_bytes.max(summary["costs"]["memory_peak_bytes"].as_f64().unwrap());
         tried.extend(scenarios.split(' ').map(str::to_owned));
         tried.extend(
             plan.split('"').filter_map(|word| Some(word.strip_prefix("users-")?.strip_suffix(".toml")?.to_owned())),
         );
     }
+    // It is sampled once a second, which a run of a second may not meet.
+    assert!(memory_peak_bytes > 1e6, "{memory_peak_bytes}");
     let of_plans: BTreeSet<_> = of_plans
         .iter()
         .filter_map(|name| Some(name.strip_prefix("users-")?.strip_suffix(".toml")?.to_owned()))

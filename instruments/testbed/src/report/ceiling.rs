@@ -160,7 +160,7 @@ mod tests {
     fn what_measures_a_ceiling_is_a_shipped_plan_of_the_protocol_and_a_shipped_candidate_that_speaks_it() {
         for (protocol, scheme) in [(Protocol::Http, "http:"), (Protocol::Resp, "redis:")] {
             let words: Vec<_> = command(protocol).split(' ').collect();
-            assert_eq!(words[..3], ["penates", "testbed", "find"]);
+            assert_eq!(words[..3], ["lares", "testbed", "find"]);
             assert_eq!(words[4..], ["--candidate", null(protocol)]);
             assert!(Candidate::shipped(null(protocol)).unwrap().spec.url.starts_with(scheme));
             let plan = Plan::parse(plans::text(words[3]).unwrap()).unwrap();

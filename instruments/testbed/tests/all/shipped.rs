@@ -48,7 +48,7 @@ fn the_configuration_in_the_record_of_penates_is_what_is_in_force_in_the_server(
             None => {
                 let socket = "PENATES_LISTEN__ADMIN=\"unix:server-$3.sock\"\nexec \"$1\" serve ";
                 assert!(script_has(name, "serve.sh", socket), "{name}");
-                let asked = "\"$1\" config --running --socket \"server-$3.sock\"\n";
+                let asked = "\"$2\" config --running --socket \"server-$4.sock\"\n";
                 assert!(script_has(name, "configuration.sh", asked), "{name}");
                 // And of the first node.
                 assert!(script_has(name, "configuration.sh", "\"$1\" testbed cassandra \"$address\"\n"), "{name}");
@@ -185,7 +185,11 @@ fn the_configuration_of_the_candidates_with_cassandra_is_what_is_in_force_in_the
     );
     fs::write(data.path().join("nodes"), &nodes).unwrap();
     let mut command = Command::new("sh");
-    command.arg(folder("penates-cassandra-3").join("configuration.sh")).arg(&program).arg(data.path()).arg("4711");
+    command
+        .arg(folder("penates-cassandra-3").join("configuration.sh"))
+        .args([&program; 2])
+        .arg(data.path())
+        .arg("4711");
     let printed = command.output().unwrap();
     assert!(printed.status.success(), "{printed:?}");
     // Ids of processes say nothing in a record.
@@ -251,7 +255,7 @@ async fn a_node_joins_and_leaves_for_good_by_the_script_of_the_candidates_with_c
     let again = script(&["node.sh", "add", of, at, "-5"]);
     assert!(!again.status.success() && said("penates.said").lines().count() == 1, "{again:?}");
     // That is another cluster than the one of the candidate.
-    let started = script(&["start.sh", of, at, "3", "4711"]);
+    let started = script(&["start.sh", of, of, at, "3", "4711"]);
     assert_eq!(started.status.code(), Some(1));
     assert!(String::from_utf8(started.stderr).unwrap().contains("An earlier run has added a node"));
 
