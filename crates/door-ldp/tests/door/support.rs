@@ -76,7 +76,7 @@ async fn served(
     Fixture { router: read.merge(write), library, clock, folder }
 }
 
-/// The engine under the door. In `on_cassandra.rs` it is Cassandra. If no node can be started, that
+/// The engine under the door. If that is Cassandra, and no node can be started, that
 /// is reported, and the tests use the embedded engine.
 async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     if on_cassandra()

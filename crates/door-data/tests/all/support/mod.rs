@@ -74,8 +74,8 @@ async fn over(
     Fixture { router, library, clock, faults, folder }
 }
 
-/// The engine under the door. In `on_cassandra.rs`, which contains the same tests again, it is
-/// Cassandra. If no node can be started, that is reported, and the tests use the embedded engine.
+/// The engine under the door. If that is Cassandra, and no node can be started, that is reported, and
+/// the tests use the embedded engine.
 async fn engine(folder: &TempDir, clock: Arc<ManualClock>) -> Arc<dyn Store> {
     if on_cassandra()
         && let Some(store) = shared_store(clock.clone()).await
